@@ -5,30 +5,19 @@
 
 -- Refuses a plan that was made against another state than the module has now.
 create function private.check_state_is_planned(p_plan bigint) returns void
-language plpgsql stable set search_path = '' as $$
-declare
-  v_plan public.provision_jobs;
-begin
-  select * into v_plan from public.provision_jobs where id = p_plan;
-  perform private.fail('RY409', format('The state has moved on since plan %s: it was made against %s, and now there '
-    'is %s.', v_plan.number, case when v_plan.planned_serial < 0 then 'no state' else 'serial '
-    || v_plan.planned_serial end, private.state_serial(v_plan.module_id)), 'Make a new plan, and look at that one.')
-  where v_plan.planned_serial <> private.state_serial(v_plan.module_id);
-end;
+language sql stable set search_path = '' as $$
+  select private.fail('RY409', format('The state has moved on since plan %s: it was made against %s, and now there '
+    'is %s.', p.number, case when p.planned_serial < 0 then 'no state' else 'serial ' || p.planned_serial end,
+    private.state_serial(p.module_id)), 'Make a new plan, and look at that one.')
+  from public.provision_jobs as p where p.id = p_plan and p.planned_serial <> private.state_serial(p.module_id)
 $$;
 
 -- The settings that a plan froze, for the job that applies it: the same module, from the same commit.
-create function private.planned_payload(p_plan bigint) returns jsonb language plpgsql stable set search_path = '' as $$
-declare
-  v_plan public.provision_jobs;
-  v_commit pg_catalog.text;
-begin
-  select * into v_plan from public.provision_jobs where id = p_plan;
-  v_commit := v_plan.result ->> 'commit';
-  return jsonb_set(case when v_commit is null then v_plan.payload
-      else jsonb_set(v_plan.payload, '{module,source,commit}', to_jsonb(v_commit)) end,
-    '{options}', coalesce(v_plan.payload -> 'options', '{}') || jsonb_build_object('plan_job_id', p_plan));
-end;
+create function private.planned_payload(p_plan bigint) returns jsonb language sql stable set search_path = '' as $$
+  select jsonb_set(case when p.result ->> 'commit' is null then p.payload
+      else jsonb_set(p.payload, '{module,source,commit}', p.result -> 'commit') end,
+    '{options}', coalesce(p.payload -> 'options', '{}') || jsonb_build_object('plan_job_id', p_plan))
+  from public.provision_jobs as p where p.id = p_plan
 $$;
 
 -- Refuses variables of one job that are not names and values.

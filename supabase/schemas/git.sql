@@ -199,15 +199,10 @@ language sql immutable set search_path = '' as $$
 $$;
 
 -- Returns why content that was seen before is not planned again.
-create function private.seen_words(p_git public.module_git) returns text
-language plpgsql stable set search_path = '' as $$
-declare
-  v_job bigint := (select m.job_id from private.set_members as m where m.set_id = p_git.seen_set_id
-    and m.module_id = p_git.module_id);
-begin
-  return format('Same content as %s%s.', left(p_git.seen_commit, 7),
-    case when v_job is not null then ', planned in job ' || private.job_number(v_job) else '' end);
-end;
+create function private.seen_words(p_git public.module_git) returns text language sql stable set search_path = '' as $$
+  select format('Same content as %s', left(p_git.seen_commit, 7)) || coalesce((
+    select ', planned in job ' || private.job_number(m.job_id) from private.set_members as m
+    where m.set_id = p_git.seen_set_id and m.module_id = p_git.module_id), '') || '.'
 $$;
 
 -- Judges a runner's findings in the branches for each module of the repository.

@@ -101,14 +101,11 @@ end;
 $$;
 
 create function private.detach_identity(p_job_identity uuid) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_identity public.job_identities := private.my_job_identity(p_job_identity, 'identity.manage');
-begin
-  delete from public.job_identities where id = p_job_identity;
-  return private.audited(to_jsonb(v_identity), 'job_identity.detached',
-    concat_ws(' ', v_identity.name, nullif(v_identity.path, '')));
-end;
+language sql security definer set search_path = '' as $$
+  select private.my_job_identity(p_job_identity, 'identity.manage');
+  with gone as (delete from public.job_identities where id = p_job_identity returning *)
+  select private.audited(to_jsonb(g), 'job_identity.detached', concat_ws(' ', g.name, nullif(g.path, '')))
+  from gone as g
 $$;
 comment on function private.detach_identity is 'Detaches an identity. Running jobs get no more tokens for it. Admins.';
 

@@ -376,10 +376,8 @@ begin
   perform private.need('notification.manage', p_org);
   perform private.fail('RY413', 'An organisation has at most 200 rules.', 'One rule may send several events.')
   where (select count(*) from public.notification_rules as r where r.org_id = p_org and r.removed_at is null) >= 200;
-  v_rule.org_id := p_org;
-  v_rule.path := '';
-  v_rule.is_on := true;
-  v_rule := private.save_rule(v_rule, p_spec);
+  v_rule := private.save_rule(jsonb_populate_record(null::public.notification_rules,
+    jsonb_build_object('org_id', p_org, 'path', '', 'is_on', true)), p_spec);
   perform private.audited(to_jsonb(v_rule), 'notification_rule.created', v_rule.channel,
     jsonb_build_object('events', v_rule.events, 'path', v_rule.path));
   return private.rule_json(v_rule);

@@ -175,14 +175,11 @@ end;
 $$;
 
 create function private.detach_policy(p_policy uuid) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_set public.policy_sets := private.my_policy(p_policy, 'policy.write');
-begin
-  delete from public.policy_sets where id = p_policy;
-  return private.audited(to_jsonb(v_set), 'policy.detached', concat_ws(' ', v_set.name, nullif(v_set.path, '')),
-    jsonb_build_object('level', v_set.level));
-end;
+language sql security definer set search_path = '' as $$
+  select private.my_policy(p_policy, 'policy.write');
+  with gone as (delete from public.policy_sets where id = p_policy returning *)
+  select private.audited(to_jsonb(g), 'policy.detached', concat_ws(' ', g.name, nullif(g.path, '')),
+    jsonb_build_object('level', g.level)) from gone as g
 $$;
 comment on function private.detach_policy is 'Detaches a policy set. Plans requested before keep its check. Admins.';
 

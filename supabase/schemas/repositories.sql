@@ -93,9 +93,8 @@ begin
   perform private.need('git.manage', p_org);
   perform private.fail('RY413', 'An organisation has at most 1,000 repositories.', 'Disconnect some first.')
   where (select count(*) from public.git_connections as c where c.org_id = p_org and c.removed_at is null) >= 1000;
-  v_new.org_id := p_org;
-  v_new.poll_seconds := 300;
-  v_new := private.save_connection(v_new, p_spec);
+  v_new := private.save_connection(jsonb_populate_record(null::public.git_connections,
+    jsonb_build_object('org_id', p_org, 'poll_seconds', 300)), p_spec);
   perform private.audit(p_org, 'git.connected', 'git_connection', v_new.id::pg_catalog.text, v_new.repository);
   return private.connection_json(v_new);
 end;

@@ -420,13 +420,10 @@ end;
 $$;
 
 create function private.delete_team(p_team uuid) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_team public.teams := private.my_team(p_team);
-begin
-  delete from public.teams where id = p_team;
-  return private.audited(to_jsonb(v_team), 'team.deleted', v_team.name);
-end;
+language sql security definer set search_path = '' as $$
+  select private.my_team(p_team);
+  with gone as (delete from public.teams where id = p_team returning *)
+  select private.audited(to_jsonb(g), 'team.deleted', g.name) from gone as g
 $$;
 comment on function private.delete_team is 'Deletes a team, with the roles that it has. Admins.';
 

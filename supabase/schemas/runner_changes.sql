@@ -198,10 +198,9 @@ comment on function private.update_worker is 'Changes a runner''s settings; only
 create function private.assign_worker(p_worker uuid, p_path text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_worker public.workers;
+  v_worker public.workers := private.lock_worker(p_worker, 'runner.manage');
   v_assignment public.worker_assignments;
 begin
-  v_worker := private.lock_worker(p_worker, 'runner.manage');
   perform private.check_assignment_path(v_worker.org_id, p_path, v_worker.service_account_id);
   insert into public.worker_assignments (org_id, worker_id, path, created_by)
   values (v_worker.org_id, p_worker, p_path, private.caller_id())
@@ -267,9 +266,8 @@ $$;
 create function private.remove_worker(p_worker uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_worker public.workers;
+  v_worker public.workers := private.lock_worker(p_worker, 'runner.manage');
 begin
-  v_worker := private.lock_worker(p_worker, 'runner.manage');
   perform private.fail('RY409', format('"%s" runs in your cloud, and would keep running there.', v_worker.name),
     'Call remove_cloud_worker instead: it removes the deployment and the runner.')
   where v_worker.type = 'cloud-hosted';

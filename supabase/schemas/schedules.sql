@@ -317,13 +317,10 @@ $$;
 comment on function private.update_schedule is 'Changes the named fields of a schedule. Operators; admins to destroy.';
 
 create function private.remove_schedule(p_schedule uuid) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_schedule public.schedules := private.my_schedule(p_schedule);
-begin
-  delete from public.schedules where id = p_schedule;
-  return private.audited(to_jsonb(v_schedule), 'schedule.removed', v_schedule.type || ' ' || v_schedule.path);
-end;
+language sql security definer set search_path = '' as $$
+  select private.my_schedule(p_schedule);
+  with gone as (delete from public.schedules where id = p_schedule returning *)
+  select private.audited(to_jsonb(g), 'schedule.removed', g.type || ' ' || g.path) from gone as g
 $$;
 comment on function private.remove_schedule is 'Removes a schedule; its jobs stay. Operators; admins to destroy.';
 

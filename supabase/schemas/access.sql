@@ -17,8 +17,7 @@ begin
 end;
 $$;
 
--- Tables that keep the time of a row's last change, and those whose changes pages follow. Others have a trigger of
--- their own.
+-- Tables that keep the time of a row's last change, and those whose changes pages follow. Some have their own trigger.
 do $$
 declare
   v_trigger pg_catalog.record;
@@ -100,95 +99,73 @@ $$;
 
 -- ## calls
 -- A call of people is open to service accounts, too; it checks its caller's rights itself.
-
--- Members.
-grant execute on function
-  private.abort_rollout, private.accept_invitation, private.add_sign_in_domain, private.allow_sign_in_link,
-  private.apply_manifest, private.apply_pull_request, private.approve_job, private.assign_worker,
-  private.attach_identity, private.attach_policy, private.bring_modules, private.cancel_job, private.cancel_set,
-  private.change_record, private.change_runners, private.comment_on_job, private.confirm_set,
-  private.connect_repository, private.create_cloud_identity, private.create_module, private.create_notification_rule,
-  private.create_organization, private.create_personal_token, private.create_schedule, private.create_sealing_key,
-  private.create_service_account, private.create_team, private.decide_device_login, private.delete_group,
-  private.delete_module, private.delete_organization, private.delete_role, private.delete_team, private.deploy_worker,
-  private.detach_identity, private.detach_policy, private.device_login, private.discard_kept_state,
-  private.disconnect_repository, private.drain_worker, private.drift_overview, private.enqueue_job,
-  private.enqueue_jobs, private.explain_access, private.explain_queue, private.explain_set, private.export_manifest,
-  private.fleet_figures, private.fleet_overview, private.fleet_stats, private.force_unlock_state, private.git_change,
-  private.grant_outputs, private.grant_role, private.identity_trust_policies, private.invite_member, private.is_seen,
-  private.is_seen_set, private.job_by_number, private.job_page, private.kept_state, private.kept_states,
-  private.link_git_login, private.list_access, private.list_change_records, private.list_deliveries,
-  private.list_dependencies, private.list_events, private.list_git_apps, private.list_git_connections,
-  private.list_git_deliveries, private.list_git_logins, private.list_job_variables, private.list_jobs,
-  private.list_modules, private.list_notification_rules, private.list_roles, private.list_runners,
-  private.list_schedules, private.list_sets, private.list_triggers, private.list_unused_variables,
-  private.list_variable_users, private.list_variables, private.list_worker_tokens, private.lock_evidence,
-  private.lock_module, private.maintenance, private.member_sign_ins, private.module_page, private.move_module_folder,
-  private.my_org_ids, private.my_organizations, private.my_personal_tokens, private.my_prefixes, private.my_verbs,
-  private.my_workers, private.open_organization, private.organization_makers, private.override_check,
-  private.path_runners, private.pause_rollout, private.pending_git_app, private.plan_changes,
-  private.plan_pull_request, private.policy_files, private.policy_test, private.poll_repository,
-  private.preview_identities, private.preview_schedule, private.preview_variables, private.push_state,
-  private.recovery_codes_left, private.redeliver, private.register_worker, private.remove_cloud_identity,
-  private.remove_cloud_worker, private.remove_dependency, private.remove_git_app, private.remove_member,
-  private.remove_notification_rule, private.remove_schedule, private.remove_service_account,
-  private.remove_sign_in_domain, private.remove_sign_in_provider, private.remove_variable, private.remove_worker,
-  private.replace_dependencies, private.request_git_link, private.request_survey, private.resolve_attention,
-  private.resume_rollout, private.resume_worker, private.retry_job, private.retry_set, private.revoke_invitation,
-  private.revoke_outputs, private.revoke_personal_token, private.revoke_role, private.revoke_worker_token,
-  private.roll_back_state, private.rollout_progress, private.rotate_service_account_secret,
-  private.rotate_worker_token, private.run_schedule, private.runner_facets, private.runner_page,
-  private.set_dependency, private.set_identity_subject, private.set_maintenance, private.set_member_role,
-  private.set_module_git, private.set_progress, private.set_recovery_codes, private.set_review, private.set_role,
-  private.set_shared_runners, private.set_sign_in_provider, private.set_sign_in_rules, private.set_team_claim,
-  private.set_team_member, private.set_update_policy, private.set_variables, private.set_worker_disabled,
-  private.sign_in_settings, private.start_git_app, private.start_set, private.start_upload, private.state_info,
-  private.state_resources, private.state_version, private.store_kept_state, private.survey, private.terminal_log,
-  private.terminal_run, private.terminal_runs, private.terminal_workspaces, private.test_notification_rule,
-  private.test_policy, private.unassign_worker, private.unlink_git_login, private.unlock_module,
-  private.update_cloud_identity, private.update_git_connection, private.update_module,
-  private.update_notification_rule, private.update_one_worker, private.update_organization,
-  private.update_outdated_workers, private.update_policy, private.update_schedule, private.update_service_account,
-  private.update_worker, private.upload_source, private.upload_status, private.upsert_group,
-  private.use_recovery_code, private.verify_cloud_identity, private.worker_history
-to authenticated;
-
--- Policies of members and runners.
-grant execute on function
-  private.caller_id, private.may_hear
-to authenticated, worker;
-
--- The installation: edge functions, its configuration and its operator.
-grant execute on function
-  private.check_worker_credential, private.complete_git_app, private.ensure_shared_worker, private.finish_delivery,
-  private.git_app_connection, private.git_connection_secret, private.git_installation, private.has_unsigned_records,
-  private.installation_health, private.installation_metrics, private.invitation_offer, private.lease_deliveries,
-  private.lease_records, private.note_session_origin, private.open_transactions, private.open_worker_session,
-  private.prove_sign_in_domain, private.publish_release, private.rate_limit, private.receive_git_delivery,
-  private.refuse_git_delivery, private.remove_shared_worker, private.renew_worker_session,
-  private.service_account_for, private.set_installation_maintenance, private.set_notifier_url,
-  private.set_organization_makers, private.set_shared_worker, private.sign_in_provider_of, private.sign_record,
-  private.start_device_login, private.sweep, private.take_device_login, private.take_terminal_login,
-  private.use_personal_token, private.use_service_account, private.withdraw_release, private.worker_token_hashes
-to service_role;
-
--- A runner itself.
-grant execute on function
-  private.worker_claim, private.worker_close_session, private.worker_heartbeat, private.worker_recover,
-  private.worker_scaling_decided, private.worker_scaling_inputs
-to worker;
-
--- A runner, and the executor of one of its jobs.
-grant execute on function
-  private.worker_append_logs, private.worker_bound_values, private.worker_destination_state, private.worker_finish,
-  private.worker_get_artifact, private.worker_identities, private.worker_job, private.worker_move_states,
-  private.worker_policies, private.worker_policy_test, private.worker_put_artifact, private.worker_record_checks,
-  private.worker_report, private.worker_repository, private.worker_resolve, private.worker_return_job,
-  private.worker_state_keep, private.worker_state_lock, private.worker_state_put, private.worker_state_unlock,
-  private.worker_target_status, private.worker_target_token, private.worker_target_update, private.worker_variables
-to worker, executor;
-
--- They, and the engine that a job runs.
-grant execute on function
-  private.worker_outputs_get, private.worker_state_get
-to worker, executor, engine;
+do $$
+declare
+  v_grant pg_catalog.record;
+begin
+  for v_grant in select c.name, g.roles from (values
+    -- Members.
+    ('authenticated',
+      '{abort_rollout, accept_invitation, add_sign_in_domain, allow_sign_in_link, apply_manifest, apply_pull_request, '
+      'approve_job, assign_worker, attach_identity, attach_policy, bring_modules, cancel_job, cancel_set, '
+      'change_record, change_runners, comment_on_job, confirm_set, connect_repository, create_cloud_identity, '
+      'create_module, create_notification_rule, create_organization, create_personal_token, create_schedule, '
+      'create_sealing_key, create_service_account, create_team, decide_device_login, delete_group, delete_module, '
+      'delete_organization, delete_role, delete_team, deploy_worker, detach_identity, detach_policy, device_login, '
+      'discard_kept_state, disconnect_repository, drain_worker, drift_overview, enqueue_job, enqueue_jobs, '
+      'explain_access, explain_queue, explain_set, export_manifest, fleet_figures, fleet_overview, fleet_stats, '
+      'force_unlock_state, git_change, grant_outputs, grant_role, identity_trust_policies, invite_member, is_seen, '
+      'is_seen_set, job_by_number, job_page, kept_state, kept_states, link_git_login, list_access, '
+      'list_change_records, list_deliveries, list_dependencies, list_events, list_git_apps, list_git_connections, '
+      'list_git_deliveries, list_git_logins, list_job_variables, list_jobs, list_modules, list_notification_rules, '
+      'list_roles, list_runners, list_schedules, list_sets, list_triggers, list_unused_variables, list_variable_users, '
+      'list_variables, list_worker_tokens, lock_evidence, lock_module, maintenance, member_sign_ins, module_page, '
+      'move_module_folder, my_org_ids, my_organizations, my_personal_tokens, my_prefixes, my_verbs, my_workers, '
+      'open_organization, organization_makers, override_check, path_runners, pause_rollout, pending_git_app, '
+      'plan_changes, plan_pull_request, policy_files, policy_test, poll_repository, preview_identities, '
+      'preview_schedule, preview_variables, push_state, recovery_codes_left, redeliver, register_worker, '
+      'remove_cloud_identity, remove_cloud_worker, remove_dependency, remove_git_app, remove_member, '
+      'remove_notification_rule, remove_schedule, remove_service_account, remove_sign_in_domain, '
+      'remove_sign_in_provider, remove_variable, remove_worker, replace_dependencies, request_git_link, '
+      'request_survey, resolve_attention, resume_rollout, resume_worker, retry_job, retry_set, revoke_invitation, '
+      'revoke_outputs, revoke_personal_token, revoke_role, revoke_worker_token, roll_back_state, rollout_progress, '
+      'rotate_service_account_secret, rotate_worker_token, run_schedule, runner_facets, runner_page, set_dependency, '
+      'set_identity_subject, set_maintenance, set_member_role, set_module_git, set_progress, set_recovery_codes, '
+      'set_review, set_role, set_shared_runners, set_sign_in_provider, set_sign_in_rules, set_team_claim, '
+      'set_team_member, set_update_policy, set_variables, set_worker_disabled, sign_in_settings, start_git_app, '
+      'start_set, start_upload, state_info, state_resources, state_version, store_kept_state, survey, terminal_log, '
+      'terminal_run, terminal_runs, terminal_workspaces, test_notification_rule, test_policy, unassign_worker, '
+      'unlink_git_login, unlock_module, update_cloud_identity, update_git_connection, update_module, '
+      'update_notification_rule, update_one_worker, update_organization, update_outdated_workers, update_policy, '
+      'update_schedule, update_service_account, update_worker, upload_source, upload_status, upsert_group, '
+      'use_recovery_code, verify_cloud_identity, worker_history}'),
+    -- Policies of members and runners.
+    ('authenticated, worker', '{caller_id, may_hear}'),
+    -- The installation: edge functions, its configuration and its operator.
+    ('service_role',
+      '{check_worker_credential, complete_git_app, ensure_shared_worker, finish_delivery, git_app_connection, '
+      'git_connection_secret, git_installation, has_unsigned_records, installation_health, installation_metrics, '
+      'invitation_offer, lease_deliveries, lease_records, note_session_origin, open_transactions, open_worker_session, '
+      'prove_sign_in_domain, publish_release, rate_limit, receive_git_delivery, refuse_git_delivery, '
+      'remove_shared_worker, renew_worker_session, service_account_for, set_installation_maintenance, '
+      'set_notifier_url, set_organization_makers, set_shared_worker, sign_in_provider_of, sign_record, '
+      'start_device_login, sweep, take_device_login, take_terminal_login, use_personal_token, use_service_account, '
+      'withdraw_release, worker_token_hashes}'),
+    -- A runner itself.
+    ('worker',
+      '{worker_claim, worker_close_session, worker_heartbeat, worker_recover, worker_scaling_decided, '
+      'worker_scaling_inputs}'),
+    -- A runner, and the executor of one of its jobs.
+    ('worker, executor',
+      '{worker_append_logs, worker_bound_values, worker_destination_state, worker_finish, worker_get_artifact, '
+      'worker_identities, worker_job, worker_move_states, worker_policies, worker_policy_test, worker_put_artifact, '
+      'worker_record_checks, worker_report, worker_repository, worker_resolve, worker_return_job, worker_state_keep, '
+      'worker_state_lock, worker_state_put, worker_state_unlock, worker_target_status, worker_target_token, '
+      'worker_target_update, worker_variables}'),
+    -- They, and the engine that a job runs.
+    ('worker, executor, engine', '{worker_outputs_get, worker_state_get}')
+  ) as g (roles, calls) cross join unnest(g.calls::pg_catalog.text[]) as c (name) loop
+    execute format('grant execute on function private.%I to %s', v_grant.name, v_grant.roles);
+  end loop;
+end;
+$$;

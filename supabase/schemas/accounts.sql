@@ -10,10 +10,8 @@ comment on table private.service_account_secrets is 'Hashes of service accounts'
 comment on column private.service_account_secrets.hash is 'bcrypt hash; the secret is shown once and never stored.';
 
 -- A service account that the caller may change.
-create function private.my_account(p_account uuid) returns public.service_accounts
+create function private.my_account(p_account uuid, out v_account public.service_accounts)
 language plpgsql set search_path = '' as $$
-declare
-  v_account public.service_accounts;
 begin
   select * into v_account from public.service_accounts where id = p_account and removed_at is null
     and org_id in (select private.my_org_ids('module.read')) for update;
@@ -21,7 +19,6 @@ begin
   perform private.need('account.manage', v_account.org_id);
   perform private.need_verbs_of(v_account.org_id, v_account.role::pg_catalog.text, array(
     select b from private.bindings_of(v_account.org_id, p_account) as b));
-  return v_account;
 end;
 $$;
 
@@ -42,15 +39,13 @@ $$;
 
 -- Refuses a role that no service account may have: roles count in the whole organisation, and owners are people.
 create function private.check_account_role(p_role text, p_path text) returns void
-language plpgsql immutable set search_path = '' as $$
-begin
-  perform private.fail('RY422', 'A service account may be viewer, operator or admin.',
+language sql immutable set search_path = '' as $$
+  select private.fail('RY422', 'A service account may be viewer, operator or admin.',
     'Owners are people: somebody must answer for the organisation.')
   where p_role is not null and p_role not in ('viewer', 'operator', 'admin');
-  perform private.fail('RY422', 'A service account with a role serves the whole organisation.',
+  select private.fail('RY422', 'A service account with a role serves the whole organisation.',
     'Leave its path empty, or its role; make two accounts where you need both.')
-  where p_role is not null and coalesce(p_path, '') <> '';
-end;
+  where p_role is not null and coalesce(p_path, '') <> ''
 $$;
 
 create function private.create_service_account(
@@ -74,9 +69,7 @@ begin
   values (p_org, trim(p_spec ->> 'name'), coalesce(p_spec ->> 'path', ''), coalesce(p_spec ->> 'description', ''),
     coalesce(p_spec -> 'trusts', '[]'), (p_spec ->> 'role')::public.member_role,
       private.caller_id()) returning * into v_account;
-  if p_secret_hash is not null then
-    perform private.set_account_secret(v_account.id, p_secret_hash, p_secret_hint);
-  end if;
+  perform private.set_account_secret(v_account.id, p_secret_hash, p_secret_hint) where p_secret_hash is not null;
   perform private.audited(to_jsonb(v_account), 'service_account.created', v_account.name,
     jsonb_build_object('role', v_account.role));
   return (select to_jsonb(a) from public.service_accounts as a where a.id = v_account.id);
@@ -157,8 +150,7 @@ begin
 end;
 $$;
 comment on function private.rotate_service_account_secret is
-  'Gives a service account a new secret (bcrypt hash); the old one is void at once, and the account''s sessions end. '
-  'Admins.';
+  'Gives a service account a new secret (bcrypt hash); the old one is void and its sessions end at once. Admins.';
 
 create function private.remove_service_account(p_account uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -204,5 +196,4 @@ begin
 end;
 $$;
 comment on function private.use_service_account is
-  'Notes that a service account signs in to act, and says as what {role, version}; refuses one without a role. Edge '
-  'functions only.';
+  'Notes that a service account acts, and as what {role, version}; refuses one without a role. Edge functions only.';

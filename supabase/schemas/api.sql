@@ -6,7 +6,7 @@
 
 create function public.abort_rollout(p_rollout uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.abort_rollout(p_rollout);\nend\n';
-comment on function public.abort_rollout is 'Ends a rollout and cancels its queued jobs. Runners that were updated stay updated. Admins.';
+comment on function public.abort_rollout is 'Ends a rollout and cancels its queued jobs; updates made stay. Admins.';
 grant execute on function public.abort_rollout to authenticated;
 
 create function public.accept_invitation(p_invitation uuid, p_token_hash text) returns jsonb
@@ -16,7 +16,7 @@ grant execute on function public.accept_invitation to authenticated;
 
 create function public.add_sign_in_domain(p_org uuid, p_domain text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.add_sign_in_domain(p_org, p_domain);\nend\n';
-comment on function public.add_sign_in_domain is 'Lists a domain and answers with the DNS record that proves it {record, value}. Owners.';
+comment on function public.add_sign_in_domain is 'Lists a domain, and answers the DNS record to prove it. Owners.';
 grant execute on function public.add_sign_in_domain to authenticated;
 
 create function public.allow_sign_in_link(p_is_test boolean default false) returns jsonb
@@ -41,12 +41,12 @@ grant execute on function public.approve_job to authenticated;
 
 create function public.assign_worker(p_worker uuid, p_path text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.assign_worker(p_worker, p_path);\nend\n';
-comment on function public.assign_worker is 'Assigns a runner to modules at or below a path; "" is all modules. Admins.';
+comment on function public.assign_worker is 'Assigns a runner to modules at or below a path; "" is all. Admins.';
 grant execute on function public.assign_worker to authenticated;
 
 create function public.attach_identity(p_org uuid, p_path text, p_spec jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.attach_identity(p_org, p_path, p_spec);\nend\n';
-comment on function public.attach_identity is 'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, settings}. Admins.';
+comment on function public.attach_identity is 'Attaches one to a module or group, or changes the one of that name {kind, name, audience, settings}. Admins.';
 grant execute on function public.attach_identity to authenticated;
 
 create function public.attach_policy(p_org uuid, p_path text, p_spec jsonb) returns jsonb
@@ -71,7 +71,7 @@ grant execute on function public.cancel_set to authenticated;
 
 create function public.change_record(p_job bigint) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.change_record(p_job);\nend\n';
-comment on function public.change_record is 'The signed record of a run''s change, also after the run itself was deleted. Members.';
+comment on function public.change_record is 'The signed record of a run''s change; it outlives the run. Members.';
 grant execute on function public.change_record to authenticated;
 
 create function public.change_runners(p_org uuid, p_workers uuid[], p_change text, p_options jsonb default '{}'::jsonb) returns jsonb
@@ -106,12 +106,12 @@ grant execute on function public.connect_repository to authenticated;
 
 create function public.create_cloud_identity(p_org uuid, p_spec jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.create_cloud_identity(p_org, p_spec);\nend\n';
-comment on function public.create_cloud_identity is 'Adds a place to deploy runners to: {name, role_arn, regions, account_id, network}. Its external id is made here. Admins.';
+comment on function public.create_cloud_identity is 'Adds a place to deploy runners to {name, role_arn, regions, account_id, network}; makes its external id. Admins.';
 grant execute on function public.create_cloud_identity to authenticated;
 
 create function public.create_module(p_org uuid, p_group_path text, p_name text, p_spec jsonb default '{}'::jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.create_module(p_org, p_group_path, p_name, p_spec);\nend\n';
-comment on function public.create_module is 'Creates a module, and its groups where they are missing. Operators; admins for can_apply_uploads.';
+comment on function public.create_module is 'Creates a module and groups. Operators; admins for can_apply_uploads.';
 grant execute on function public.create_module to authenticated;
 
 create function public.create_notification_rule(p_org uuid, p_spec jsonb) returns jsonb
@@ -131,7 +131,7 @@ grant execute on function public.create_personal_token to authenticated;
 
 create function public.create_schedule(p_org uuid, p_spec jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.create_schedule(p_org, p_spec);\nend\n';
-comment on function public.create_schedule is 'Creates a schedule {path, type, cron, zone, is_on, reason}: DRIFT, PLAN, APPLY or DESTROY by the clock. Operators; admins to destroy.';
+comment on function public.create_schedule is 'A schedule {path, type, cron, zone, is_on, reason}: DRIFT, PLAN, APPLY, DESTROY. Operators; admins to destroy.';
 grant execute on function public.create_schedule to authenticated;
 
 create function public.create_sealing_key(p_org uuid, p_public_key text) returns jsonb
@@ -186,17 +186,17 @@ grant execute on function public.deploy_worker to authenticated;
 
 create function public.detach_identity(p_job_identity uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.detach_identity(p_job_identity);\nend\n';
-comment on function public.detach_identity is 'Detaches an identity. Jobs that run get no further token for it. Admins.';
+comment on function public.detach_identity is 'Detaches an identity. Running jobs get no more tokens for it. Admins.';
 grant execute on function public.detach_identity to authenticated;
 
 create function public.detach_policy(p_policy uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.detach_policy(p_policy);\nend\n';
-comment on function public.detach_policy is 'Detaches a policy set. Plans that were requested before are still checked with it. Admins.';
+comment on function public.detach_policy is 'Detaches a policy set. Plans requested before keep its check. Admins.';
 grant execute on function public.detach_policy to authenticated;
 
 create function public.device_login(p_user_code text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.device_login(p_user_code);\nend\n';
-comment on function public.device_login is 'The program that waits with a code {program, address, created_at, expires_at, is_terminal}. Everybody who is signed in.';
+comment on function public.device_login is 'The program that waits with a code {program, address, created_at, expires_at, is_terminal}. All who are signed in.';
 grant execute on function public.device_login to authenticated;
 
 create function public.discard_kept_state(p_id uuid) returns jsonb
@@ -231,17 +231,17 @@ grant execute on function public.enqueue_jobs to authenticated;
 
 create function public.ensure_shared_worker(p_name text, p_token_hash text, p_token_hint text, p_options jsonb default '{}'::jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.ensure_shared_worker(p_name, p_token_hash, p_token_hint, p_options);\nend\n';
-comment on function public.ensure_shared_worker is 'Makes or changes a shared runner as the installation''s configuration says. A new token hash replaces the old one. Service key only.';
+comment on function public.ensure_shared_worker is 'Makes or changes a shared runner as the file has it; a new token hash replaces the old. Service key only.';
 grant execute on function public.ensure_shared_worker to service_role;
 
 create function public.explain_access(p_org uuid, p_path text, p_verb text, p_user uuid) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.explain_access(p_org, p_path, p_verb, p_user);\nend\n';
-comment on function public.explain_access is 'Whether a member may do something at a path, and by which role: {may, why, words}. Members.';
+comment on function public.explain_access is 'Whether a member may do this at a path: {may, why, words}. Members.';
 grant execute on function public.explain_access to authenticated;
 
 create function public.explain_queue(p_job bigint) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.explain_queue(p_job);\nend\n';
-comment on function public.explain_queue is 'Why a queued job waits: the best 20 runners with one reason each, counts per reason, its place in line, and what would help. Members.';
+comment on function public.explain_queue is 'Why a job waits: the best 20 runners with reasons, counts per reason, its place in line, what would help. Members.';
 grant execute on function public.explain_queue to authenticated;
 
 create function public.explain_set(p_set uuid) returns jsonb
@@ -271,7 +271,7 @@ grant execute on function public.fleet_overview to authenticated;
 
 create function public.fleet_stats(p_org uuid, p_hours integer default 24) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.fleet_stats(p_org, p_hours);\nend\n';
-comment on function public.fleet_stats is 'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, the present hour last, and current activity now. Members.';
+comment on function public.fleet_stats is 'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, this one last, and what runs now. Members.';
 grant execute on function public.fleet_stats to authenticated;
 
 create function public.force_unlock_state(p_module uuid, p_lock_id text) returns jsonb
@@ -281,17 +281,17 @@ grant execute on function public.force_unlock_state to authenticated;
 
 create function public.git_app_connection(p_app uuid, p_url text, p_installation bigint) returns uuid
 language plpgsql set search_path = '' as e'\nbegin\n  return private.git_app_connection(p_app, p_url, p_installation);\nend\n';
-comment on function public.git_app_connection is 'The connection of a repository that an app''s delivery is about; the first one connects it. Null where no module uses it.';
+comment on function public.git_app_connection is 'The connection that an app''s delivery is about, made by the first one. Null where no module uses it.';
 grant execute on function public.git_app_connection to service_role;
 
 create function public.git_change(p_connection uuid, p_commit text default null::text, p_number integer default null::integer) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.git_change(p_connection, p_commit, p_number);\nend\n';
-comment on function public.git_change is 'What a commit or a pull request led to: its modules with results, counts and jobs, its events and its reports. Members.';
+comment on function public.git_change is 'What a commit or a pull request led to: modules with results, counts and jobs, its events and its reports. Members.';
 grant execute on function public.git_change to authenticated;
 
 create function public.git_connection_secret(p_connection uuid) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.git_connection_secret(p_connection);\nend\n';
-comment on function public.git_connection_secret is 'The provider and the sealed webhook secret of a repository or an app, for the function that receives deliveries; null where there is none.';
+comment on function public.git_connection_secret is 'Provider and sealed webhook secret of a repository or an app, for receiving deliveries; null where there is none.';
 grant execute on function public.git_connection_secret to service_role;
 
 create function public.git_installation(p_connection uuid) returns jsonb
@@ -306,7 +306,7 @@ grant execute on function public.grant_outputs to authenticated;
 
 create function public.grant_role(p_org uuid, p_path text, p_role text, p_kind text, p_subject uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.grant_role(p_org, p_path, p_role, p_kind, p_subject);\nend\n';
-comment on function public.grant_role is 'Gives a member, a team or a service account a role at a path and below; the caller needs each of its verbs there. Admins.';
+comment on function public.grant_role is 'Gives a member, team or service account a role at a path; the caller needs each of its verbs there. Admins.';
 grant execute on function public.grant_role to authenticated;
 
 create function public.has_unsigned_records() returns boolean
@@ -346,12 +346,12 @@ grant execute on function public.job_by_number to authenticated;
 
 create function public.job_page(p_org uuid, p_number bigint) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.job_page(p_org, p_number);\nend\n';
-comment on function public.job_page is 'All that a run''s page shows, by its number in the organisation: the newest job, its plan, events, approvals, comments, the state with its lock, and while it is queued why it waits; null where there is no such number. Members.';
+comment on function public.job_page is 'All that a run''s page shows, by its number in the organisation: the newest job, its plan, events, approvals, comments, state and lock, and while it is queued why it waits; null where there is no such number. Members.';
 grant execute on function public.job_page to authenticated;
 
 create function public.kept_state(p_id uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.kept_state(p_id);\nend\n';
-comment on function public.kept_state is 'The text of a state that was not stored (body). Reading it is audited. Admins.';
+comment on function public.kept_state is 'The text of a state that was not stored (body); reading is audited. Admins.';
 grant execute on function public.kept_state to authenticated;
 
 create function public.kept_states(p_job bigint) returns jsonb
@@ -411,7 +411,7 @@ grant execute on function public.list_git_connections to authenticated;
 
 create function public.list_git_deliveries(p_org uuid, p_connection uuid default null::uuid, p_before bigint default null::bigint, p_limit integer default 50) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_git_deliveries(p_org, p_connection, p_before, p_limit);\nend\n';
-comment on function public.list_git_deliveries is 'Events of repositories, newest first, what they led to, with the numbers of those jobs, and why for each module. Members.';
+comment on function public.list_git_deliveries is 'Events of repositories, newest first, what they led to, with the numbers of those jobs, and why. Members.';
 grant execute on function public.list_git_deliveries to authenticated;
 
 create function public.list_git_logins(p_org uuid) returns jsonb
@@ -421,7 +421,7 @@ grant execute on function public.list_git_logins to authenticated;
 
 create function public.list_job_variables(p_job bigint) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_job_variables(p_job);\nend\n';
-comment on function public.list_job_variables is 'Names, paths and versions of the variables that a job was given, without values. A null path: given with the request. Members.';
+comment on function public.list_job_variables is 'Names, paths and versions of a job''s variables, without values; a null path: given with the request. Members.';
 grant execute on function public.list_job_variables to authenticated;
 
 create function public.list_jobs(p_org uuid, p_search text default null::text, p_filters jsonb default '{}'::jsonb, p_sort text default 'active'::text, p_limit integer default 50, p_offset integer default 0, p_before bigint default null::bigint) returns jsonb
@@ -436,7 +436,7 @@ grant execute on function public.list_modules to authenticated;
 
 create function public.list_notification_rules(p_org uuid) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_notification_rules(p_org);\nend\n';
-comment on function public.list_notification_rules is 'Notification rules, each with its last delivery; of an address only its hint. Members.';
+comment on function public.list_notification_rules is 'Notification rules with their last deliveries. Members.';
 grant execute on function public.list_notification_rules to authenticated;
 
 create function public.list_roles(p_org uuid) returns jsonb
@@ -451,7 +451,7 @@ grant execute on function public.list_runners to authenticated;
 
 create function public.list_schedules(p_org uuid, p_path text default null::text) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_schedules(p_org, p_path);\nend\n';
-comment on function public.list_schedules is 'Schedules with their words, next time and last run; with a path those of the module or group and of the groups above. Members.';
+comment on function public.list_schedules is 'Schedules with words, next time and last run; with a path those of the module or group and groups above. Members.';
 grant execute on function public.list_schedules to authenticated;
 
 create function public.list_sets(p_org uuid, p_path text default null::text, p_limit integer default 20) returns jsonb
@@ -466,12 +466,12 @@ grant execute on function public.list_triggers to authenticated;
 
 create function public.list_unused_variables(p_org uuid, p_days integer default 30) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_unused_variables(p_org, p_days);\nend\n';
-comment on function public.list_unused_variables is 'The variables that no job has used for a number of days, and that are as old. Members.';
+comment on function public.list_unused_variables is 'Older variables that no job has used in these days. Members.';
 grant execute on function public.list_unused_variables to authenticated;
 
 create function public.list_variable_users(p_variable bigint) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_variable_users(p_variable);\nend\n';
-comment on function public.list_variable_users is 'Which modules'' next jobs get a variable, and who can start them; of a sealed one also the runners that open it. Members.';
+comment on function public.list_variable_users is 'Which modules'' next jobs get a variable, and who starts them; of a sealed one also which runners open it. Members.';
 grant execute on function public.list_variable_users to authenticated;
 
 create function public.list_variables(p_org uuid, p_path text default null::text, p_with_sealed boolean default false) returns jsonb
@@ -481,7 +481,7 @@ grant execute on function public.list_variables to authenticated;
 
 create function public.list_worker_tokens(p_worker uuid) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_worker_tokens(p_worker);\nend\n';
-comment on function public.list_worker_tokens is 'A runner''s tokens: hint, creation, expiry, last use; never the token or its hash. Admins.';
+comment on function public.list_worker_tokens is 'A runner''s tokens: hint, times, last use; no hash. Admins.';
 grant execute on function public.list_worker_tokens to authenticated;
 
 create function public.lock_evidence(p_module uuid) returns jsonb
@@ -501,7 +501,7 @@ grant execute on function public.maintenance to authenticated;
 
 create function public.member_sign_ins(p_org uuid) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.member_sign_ins(p_org);\nend\n';
-comment on function public.member_sign_ins is 'Which members have two-step sign-in, and when each last signed in. Admins.';
+comment on function public.member_sign_ins is 'Which members have two-step sign-in, and their last sign-in. Admins.';
 grant execute on function public.member_sign_ins to authenticated;
 
 create function public.module_page(p_org uuid, p_module uuid) returns jsonb
@@ -536,12 +536,12 @@ grant execute on function public.note_session_origin to service_role;
 
 create function public.open_organization(p_org uuid) returns void
 language plpgsql set search_path = '' as e'\nbegin\n  perform private.open_organization(p_org);\nend\n';
-comment on function public.open_organization is 'Notes that this organisation is the one that the caller opened last. Members.';
+comment on function public.open_organization is 'Notes which organisation the caller opened last. Members.';
 grant execute on function public.open_organization to authenticated;
 
 create function public.open_transactions() returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.open_transactions();\nend\n';
-comment on function public.open_transactions is 'The five oldest open transactions {pid, role, application, state, seconds}: an old one makes every claim slower. Service key only.';
+comment on function public.open_transactions is 'The five oldest open transactions {pid, role, application, state, seconds}: they slow claims. Service key only.';
 grant execute on function public.open_transactions to service_role;
 
 create function public.open_worker_session(p_worker uuid, p_instance text, p_boot_id uuid, p_facts jsonb default '{}'::jsonb, p_token uuid default null::uuid, p_service_account uuid default null::uuid, p_account_version integer default null::integer) returns jsonb
@@ -551,7 +551,7 @@ grant execute on function public.open_worker_session to service_role;
 
 create function public.organization_makers() returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.organization_makers();\nend\n';
-comment on function public.organization_makers is 'Says who may make organisations on this installation, and whether the caller may.';
+comment on function public.organization_makers is 'Who may make organisations here, and whether the caller may.';
 grant execute on function public.organization_makers to authenticated;
 
 create function public.override_check(p_job bigint, p_policy uuid, p_reason text) returns jsonb
@@ -571,7 +571,7 @@ grant execute on function public.pause_rollout to authenticated;
 
 create function public.pending_git_app(p_app uuid, p_state_hash text) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.pending_git_app(p_app, p_state_hash);\nend\n';
-comment on function public.pending_git_app is 'An app that the caller began with this state, for the exchange of GitHub''s code. Admins.';
+comment on function public.pending_git_app is 'An app that the caller began with this state. Admins.';
 grant execute on function public.pending_git_app to authenticated;
 
 create function public.plan_changes(p_job bigint, p_address text default null::text) returns jsonb
@@ -596,17 +596,17 @@ grant execute on function public.policy_test to authenticated;
 
 create function public.poll_repository(p_connection uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.poll_repository(p_connection);\nend\n';
-comment on function public.poll_repository is 'Queues the job that reads a repository, or finds the one that is queued. Operators.';
+comment on function public.poll_repository is 'Queues the job that reads a repository, unless one is. Operators.';
 grant execute on function public.poll_repository to authenticated;
 
 create function public.preview_identities(p_module uuid, p_type public.job_type default 'PLAN'::public.job_type) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.preview_identities(p_module, p_type);\nend\n';
-comment on function public.preview_identities is 'The identities that a module''s next job would have, and the claims of their tokens. Members.';
+comment on function public.preview_identities is 'The identities of a module''s next job, with their claims. Members.';
 grant execute on function public.preview_identities to authenticated;
 
 create function public.preview_schedule(p_org uuid, p_cron text, p_zone text default 'UTC'::text) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.preview_schedule(p_org, p_cron, p_zone);\nend\n';
-comment on function public.preview_schedule is 'A time in words, and the next five times it comes in that zone. Members.';
+comment on function public.preview_schedule is 'A time in words, and the next five times in that zone. Members.';
 grant execute on function public.preview_schedule to authenticated;
 
 create function public.preview_variables(p_org uuid, p_path text) returns jsonb
@@ -621,7 +621,7 @@ grant execute on function public.prove_sign_in_domain to service_role;
 
 create function public.publish_release(p_spec jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.publish_release(p_spec);\nend\n';
-comment on function public.publish_release is 'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again changes nothing. Service key only.';
+comment on function public.publish_release is 'Publishes a release {version, channel, notes, is_breaking, artifacts}; again, it changes nothing. Service key only.';
 grant execute on function public.publish_release to service_role;
 
 create function public.push_state(p_module uuid, p_body text) returns jsonb
@@ -631,7 +631,7 @@ grant execute on function public.push_state to authenticated;
 
 create function public.rate_limit(p_key text, p_limit integer, p_window_seconds integer) returns boolean
 language plpgsql set search_path = '' as e'\nbegin\n  return private.rate_limit(p_key, p_limit, p_window_seconds);\nend\n';
-comment on function public.rate_limit is 'Counts an attempt; true while there are at most so many in the window. Edge functions only.';
+comment on function public.rate_limit is 'Counts an attempt; true up to the limit of the window. Edge functions only.';
 grant execute on function public.rate_limit to service_role;
 
 create function public.receive_git_delivery(p_connection uuid, p_delivery jsonb) returns jsonb
@@ -641,7 +641,7 @@ grant execute on function public.receive_git_delivery to service_role;
 
 create function public.recovery_codes_left() returns integer
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.recovery_codes_left();\nend\n';
-comment on function public.recovery_codes_left is 'How many of the caller''s recovery codes are unused. Everybody who is signed in.';
+comment on function public.recovery_codes_left is 'How many of the caller''s codes are unused. All who are signed in.';
 grant execute on function public.recovery_codes_left to authenticated;
 
 create function public.redeliver(p_delivery bigint) returns jsonb
@@ -676,17 +676,17 @@ grant execute on function public.remove_dependency to authenticated;
 
 create function public.remove_git_app(p_app uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_git_app(p_app);\nend\n';
-comment on function public.remove_git_app is 'Removes a GitHub App with its key; its repositories stay connected and are polled. Admins.';
+comment on function public.remove_git_app is 'Removes a GitHub App and its key; repositories are polled. Admins.';
 grant execute on function public.remove_git_app to authenticated;
 
 create function public.remove_member(p_org uuid, p_user uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_member(p_org, p_user);\nend\n';
-comment on function public.remove_member is 'Removes a member; everybody may leave. Admins; only owners remove owners.';
+comment on function public.remove_member is 'Removes a member; all may leave. Admins; only owners remove owners.';
 grant execute on function public.remove_member to authenticated;
 
 create function public.remove_notification_rule(p_rule uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_notification_rule(p_rule);\nend\n';
-comment on function public.remove_notification_rule is 'Removes a notification rule with its address; the log stays. Admins.';
+comment on function public.remove_notification_rule is 'Removes a rule with its address; the log stays. Admins.';
 grant execute on function public.remove_notification_rule to authenticated;
 
 create function public.remove_schedule(p_schedule uuid) returns jsonb
@@ -701,12 +701,12 @@ grant execute on function public.remove_service_account to authenticated;
 
 create function public.remove_shared_worker(p_name text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_shared_worker(p_name);\nend\n';
-comment on function public.remove_shared_worker is 'Removes a shared runner that left the installation''s configuration. Service key only.';
+comment on function public.remove_shared_worker is 'Removes a shared runner that left the file. Service key only.';
 grant execute on function public.remove_shared_worker to service_role;
 
 create function public.remove_sign_in_domain(p_org uuid, p_domain text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_sign_in_domain(p_org, p_domain);\nend\n';
-comment on function public.remove_sign_in_domain is 'Removes a domain: the provider signs nobody in with its addresses any more. Owners.';
+comment on function public.remove_sign_in_domain is 'Removes a domain: its addresses sign nobody in. Owners.';
 grant execute on function public.remove_sign_in_domain to authenticated;
 
 create function public.remove_sign_in_provider(p_org uuid) returns jsonb
@@ -716,7 +716,7 @@ grant execute on function public.remove_sign_in_provider to authenticated;
 
 create function public.remove_variable(p_variable bigint) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_variable(p_variable);\nend\n';
-comment on function public.remove_variable is 'Removes a variable. Jobs that are already queued keep it. Operators; admins for the organisation''s and for enforced ones.';
+comment on function public.remove_variable is 'Removes a variable; queued jobs keep it. Operators; admins for the organisation''s and for enforced ones.';
 grant execute on function public.remove_variable to authenticated;
 
 create function public.remove_worker(p_worker uuid) returns jsonb
@@ -746,7 +746,7 @@ grant execute on function public.request_survey to authenticated;
 
 create function public.resolve_attention(p_job bigint, p_action text, p_proof text default null::text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.resolve_attention(p_job, p_action, p_proof);\nend\n';
-comment on function public.resolve_attention is 'The way out of NEEDS_ATTENTION: refresh_plan (look first), retry, mark_failed, release_lock (with the lock''s id as proof). Operators.';
+comment on function public.resolve_attention is 'The way out of NEEDS_ATTENTION: refresh_plan, retry, mark_failed, release_lock (proof: the lock''s id). Operators.';
 grant execute on function public.resolve_attention to authenticated;
 
 create function public.resume_rollout(p_rollout uuid) returns jsonb
@@ -766,7 +766,7 @@ grant execute on function public.retry_job to authenticated;
 
 create function public.retry_set(p_set uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.retry_set(p_set);\nend\n';
-comment on function public.retry_set is 'Retries what failed of a set; the retries take the place of what they repeat. Operators.';
+comment on function public.retry_set is 'Retries what failed of a set; retries take its place. Operators.';
 grant execute on function public.retry_set to authenticated;
 
 create function public.revoke_invitation(p_invitation uuid) returns jsonb
@@ -791,7 +791,7 @@ grant execute on function public.revoke_role to authenticated;
 
 create function public.revoke_worker_token(p_token uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.revoke_worker_token(p_token);\nend\n';
-comment on function public.revoke_worker_token is 'Revokes a token and ends the sessions that it opened, at once. Admins.';
+comment on function public.revoke_worker_token is 'Revokes a token and ends its sessions at once. Admins.';
 grant execute on function public.revoke_worker_token to authenticated;
 
 create function public.roll_back_state(p_module uuid, p_serial bigint) returns jsonb
@@ -806,7 +806,7 @@ grant execute on function public.rollout_progress to authenticated;
 
 create function public.rotate_service_account_secret(p_account uuid, p_secret_hash text, p_secret_hint text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.rotate_service_account_secret(p_account, p_secret_hash, p_secret_hint);\nend\n';
-comment on function public.rotate_service_account_secret is 'Gives a service account a new secret (bcrypt hash); the old one is void at once, and the account''s sessions end. Admins.';
+comment on function public.rotate_service_account_secret is 'Gives a service account a new secret (bcrypt hash); the old one is void and its sessions end at once. Admins.';
 grant execute on function public.rotate_service_account_secret to authenticated;
 
 create function public.rotate_worker_token(p_worker uuid, p_token_hash text, p_token_hint text, p_overlap_seconds integer default 86400) returns jsonb
@@ -816,7 +816,7 @@ grant execute on function public.rotate_worker_token to authenticated;
 
 create function public.run_schedule(p_schedule uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.run_schedule(p_schedule);\nend\n';
-comment on function public.run_schedule is 'Runs a schedule now; its next time stays as it is. Operators; admins to destroy.';
+comment on function public.run_schedule is 'Runs a schedule now; its next time stays. Operators; admins to destroy.';
 grant execute on function public.run_schedule to authenticated;
 
 create function public.runner_facets(p_org uuid) returns jsonb
@@ -846,7 +846,7 @@ grant execute on function public.set_identity_subject to authenticated;
 
 create function public.set_installation_maintenance(p_until timestamp with time zone default null::timestamp with time zone, p_reason text default null::text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.set_installation_maintenance(p_until, p_reason);\nend\n';
-comment on function public.set_installation_maintenance is 'Until then no runner takes a job of any organisation; what runs, finishes. Without a time it ends at once. Service key only.';
+comment on function public.set_installation_maintenance is 'Until then no runner takes any job; what runs, finishes. Without a time it ends at once. Service key only.';
 grant execute on function public.set_installation_maintenance to service_role;
 
 create function public.set_maintenance(p_org uuid, p_until timestamp with time zone default null::timestamp with time zone, p_reason text default null::text) returns jsonb
@@ -861,12 +861,12 @@ grant execute on function public.set_member_role to authenticated;
 
 create function public.set_module_git(p_module uuid, p_spec jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.set_module_git(p_module, p_spec);\nend\n';
-comment on function public.set_module_git is 'Changes how a module follows its repository {is_on, branch, paths, apply}. Operators.';
+comment on function public.set_module_git is 'How a module follows git: {is_on, branch, paths, apply}. Operators.';
 grant execute on function public.set_module_git to authenticated;
 
 create function public.set_notifier_url(p_url text default null::text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.set_notifier_url(p_url);\nend\n';
-comment on function public.set_notifier_url is 'Says where the function that sends is, so that the sweep can wake it (pg_net).';
+comment on function public.set_notifier_url is 'Says where the function that sends is, for the sweep to wake it.';
 grant execute on function public.set_notifier_url to service_role;
 
 create function public.set_organization_makers(p_who public.organization_makers) returns jsonb
@@ -876,7 +876,7 @@ grant execute on function public.set_organization_makers to service_role;
 
 create function public.set_progress(p_set uuid) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.set_progress(p_set);\nend\n';
-comment on function public.set_progress is 'How far a set is: total, done, failed, running, waiting, what failed and why. Members.';
+comment on function public.set_progress is 'How far a set is: total, done, failed, running, waiting, why. Members.';
 grant execute on function public.set_progress to authenticated;
 
 create function public.set_recovery_codes(p_hashes text[]) returns void
@@ -891,12 +891,12 @@ grant execute on function public.set_review to authenticated;
 
 create function public.set_role(p_org uuid, p_name text, p_verbs text[], p_description text default ''::text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.set_role(p_org, p_name, p_verbs, p_description);\nend\n';
-comment on function public.set_role is 'Creates or changes a role of the organisation: a name for verbs, each of which the caller has in the whole organisation. Admins.';
+comment on function public.set_role is 'Creates or changes a role: a name for verbs, each of which the caller has in the whole organisation. Admins.';
 grant execute on function public.set_role to authenticated;
 
 create function public.set_shared_runners(p_org uuid, p_use public.shared_use) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.set_shared_runners(p_org, p_use);\nend\n';
-comment on function public.set_shared_runners is 'When shared runners may take the organisation''s jobs: NEVER, NONE_FITS (no own runner is set up for it) or NONE_AVAILABLE. Admins.';
+comment on function public.set_shared_runners is 'When shared runners may take jobs: NEVER, NONE_FITS (no own runner is set up for it) or NONE_AVAILABLE. Admins.';
 grant execute on function public.set_shared_runners to authenticated;
 
 create function public.set_shared_worker(p_name text, p_action text, p_reason text default null::text) returns jsonb
@@ -916,7 +916,7 @@ grant execute on function public.set_sign_in_rules to authenticated;
 
 create function public.set_team_claim(p_team uuid, p_claim text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.set_team_claim(p_team, p_claim);\nend\n';
-comment on function public.set_team_claim is 'Fills a team by a group at the identity provider, from everybody''s next sign-in on; without one it is filled by hand alone. Owners.';
+comment on function public.set_team_claim is 'Fills a team by a group at the identity provider, from next sign-ins on; without one, by hand alone. Owners.';
 grant execute on function public.set_team_claim to authenticated;
 
 create function public.set_team_member(p_team uuid, p_user uuid, p_is_member boolean) returns jsonb
@@ -936,12 +936,12 @@ grant execute on function public.set_variables to authenticated;
 
 create function public.set_worker_disabled(p_worker uuid, p_disabled boolean) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.set_worker_disabled(p_worker, p_disabled);\nend\n';
-comment on function public.set_worker_disabled is 'Disables or enables a runner. A disabled one gets no new jobs. Admins.';
+comment on function public.set_worker_disabled is 'Disables or enables a runner; a disabled one gets no jobs. Admins.';
 grant execute on function public.set_worker_disabled to authenticated;
 
 create function public.sign_in_provider_of(p_email text) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.sign_in_provider_of(p_email);\nend\n';
-comment on function public.sign_in_provider_of is 'The identity provider that speaks for an address {provider, name, is_only}, whether or not there is an account. Edge functions only.';
+comment on function public.sign_in_provider_of is 'The identity provider of an address {provider, name, is_only}, with or without an account. Edge functions only.';
 grant execute on function public.sign_in_provider_of to service_role;
 
 create function public.sign_in_settings(p_org uuid) returns jsonb
@@ -971,12 +971,12 @@ grant execute on function public.start_set to authenticated;
 
 create function public.start_upload(p_module uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.start_upload(p_module);\nend\n';
-comment on function public.start_upload is 'Announces a packed folder of a module, which upload_source brings within an hour. Operators.';
+comment on function public.start_upload is 'Announces a module''s folder; upload_source brings it. Operators.';
 grant execute on function public.start_upload to authenticated;
 
 create function public.state_info(p_module uuid) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.state_info(p_module);\nend\n';
-comment on function public.state_info is 'A module''s state: serial, size, lock and history, without its text. Members.';
+comment on function public.state_info is 'A module''s state without its text: serial, size, lock, history. Members.';
 grant execute on function public.state_info to authenticated;
 
 create function public.state_resources(p_module uuid, p_search text default ''::text) returns jsonb
@@ -986,12 +986,12 @@ grant execute on function public.state_resources to authenticated;
 
 create function public.state_version(p_module uuid, p_serial bigint) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.state_version(p_module, p_serial);\nend\n';
-comment on function public.state_version is 'The text of one version of a state (body), with its writer. Reading it is audited. Admins.';
+comment on function public.state_version is 'The text of one version of a state (body); reading is audited. Admins.';
 grant execute on function public.state_version to authenticated;
 
 create function public.store_kept_state(p_id uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.store_kept_state(p_id);\nend\n';
-comment on function public.store_kept_state is 'Makes a state that was not stored the module''s state, as its newest version; refused while a job uses the state. Admins.';
+comment on function public.store_kept_state is 'Makes a state that was not stored the newest version of its module''s; refused while a job uses that. Admins.';
 grant execute on function public.store_kept_state to authenticated;
 
 create function public.survey(p_org uuid, p_number bigint) returns jsonb
@@ -1021,7 +1021,7 @@ grant execute on function public.terminal_log to authenticated;
 
 create function public.terminal_run(p_run bigint) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.terminal_run(p_run);\nend\n';
-comment on function public.terminal_run is 'A plan and its apply as one run of a terminal, with what is in the way of its apply. Members.';
+comment on function public.terminal_run is 'A plan and its apply as a terminal''s run, and its obstacles. Members.';
 grant execute on function public.terminal_run to authenticated;
 
 create function public.terminal_runs(p_module uuid) returns jsonb
@@ -1051,12 +1051,12 @@ grant execute on function public.unassign_worker to authenticated;
 
 create function public.unlink_git_login(p_org uuid, p_host text, p_login text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.unlink_git_login(p_org, p_host, p_login);\nend\n';
-comment on function public.unlink_git_login is 'Ends the link of a login at a git provider. Admins; members end their own.';
+comment on function public.unlink_git_login is 'Ends the link of a git login. Admins; members end their own.';
 grant execute on function public.unlink_git_login to authenticated;
 
 create function public.unlock_module(p_module uuid, p_is_own boolean default false) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.unlock_module(p_module, p_is_own);\nend\n';
-comment on function public.unlock_module is 'Takes a member''s lock off a module, only the caller''s own with p_is_own. Operators.';
+comment on function public.unlock_module is 'Takes off a member''s lock; p_is_own: the caller''s alone. Operators.';
 grant execute on function public.unlock_module to authenticated;
 
 create function public.update_cloud_identity(p_identity uuid, p_spec jsonb) returns jsonb
@@ -1076,7 +1076,7 @@ grant execute on function public.update_module to authenticated;
 
 create function public.update_notification_rule(p_rule uuid, p_spec jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.update_notification_rule(p_rule, p_spec);\nend\n';
-comment on function public.update_notification_rule is 'Changes the fields of a notification rule that are named. Admins.';
+comment on function public.update_notification_rule is 'Changes the named fields of a notification rule. Admins.';
 grant execute on function public.update_notification_rule to authenticated;
 
 create function public.update_one_worker(p_worker uuid, p_version text default null::text) returns jsonb
@@ -1086,7 +1086,7 @@ grant execute on function public.update_one_worker to authenticated;
 
 create function public.update_organization(p_org uuid, p_name text default null::text, p_log_retention_days integer default null::integer, p_can_approve_own_jobs boolean default null::boolean, p_time_limits jsonb default null::jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.update_organization(p_org, p_name, p_log_retention_days, p_can_approve_own_jobs,\n    p_time_limits);\nend\n';
-comment on function public.update_organization is 'Changes an organisation''s name, how long it keeps logs, whether people may approve their own jobs, and how long jobs may take. Owners.';
+comment on function public.update_organization is 'Changes an organisation''s name, log retention, time limits, and whether people may approve their own jobs. Owners.';
 grant execute on function public.update_organization to authenticated;
 
 create function public.update_outdated_workers(p_org uuid) returns jsonb
@@ -1096,12 +1096,12 @@ grant execute on function public.update_outdated_workers to authenticated;
 
 create function public.update_policy(p_org uuid) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.update_policy(p_org);\nend\n';
-comment on function public.update_policy is 'When outdated runners update automatically: mode, window, next window, how many. Members.';
+comment on function public.update_policy is 'When outdated runners update: mode, windows, how many. Members.';
 grant execute on function public.update_policy to authenticated;
 
 create function public.update_schedule(p_schedule uuid, p_spec jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.update_schedule(p_schedule, p_spec);\nend\n';
-comment on function public.update_schedule is 'Changes the fields of a schedule that are named. Operators; admins to destroy.';
+comment on function public.update_schedule is 'Changes the named fields of a schedule. Operators; admins to destroy.';
 grant execute on function public.update_schedule to authenticated;
 
 create function public.update_service_account(p_account uuid, p_spec jsonb) returns jsonb
@@ -1116,7 +1116,7 @@ grant execute on function public.update_worker to authenticated;
 
 create function public.upload_source(p_module uuid, p_body_base64 text, p_sha256 text, p_upload uuid default null::uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.upload_source(p_module, p_body_base64, p_sha256, p_upload);\nend\n';
-comment on function public.upload_source is 'Takes a packed folder to be planned as the module''s code (enqueue_job, option upload_id); it waits for an hour. Operators.';
+comment on function public.upload_source is 'Takes a packed folder to be planned as the module''s code (option upload_id); it waits for an hour. Operators.';
 grant execute on function public.upload_source to authenticated;
 
 create function public.upload_status(p_upload uuid) returns jsonb
@@ -1131,7 +1131,7 @@ grant execute on function public.upsert_group to authenticated;
 
 create function public.use_personal_token(p_token_hash text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.use_personal_token(p_token_hash);\nend\n';
-comment on function public.use_personal_token is 'Whose token this is {id, user_id, email}, and notes its use; null when it is not live or has no owner. Edge functions only.';
+comment on function public.use_personal_token is 'Whose token this is {id, user_id, email}, and notes its use; null when either is not live. Edge functions only.';
 grant execute on function public.use_personal_token to service_role;
 
 create function public.use_recovery_code(p_hash text) returns boolean
@@ -1141,7 +1141,7 @@ grant execute on function public.use_recovery_code to authenticated;
 
 create function public.use_service_account(p_account uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.use_service_account(p_account);\nend\n';
-comment on function public.use_service_account is 'Notes that a service account signs in to act, and says as what {role, version}; refuses one without a role. Edge functions only.';
+comment on function public.use_service_account is 'Notes that a service account acts, and as what {role, version}; refuses one without a role. Edge functions only.';
 grant execute on function public.use_service_account to service_role;
 
 create function public.verify_cloud_identity(p_identity uuid) returns jsonb
@@ -1151,7 +1151,7 @@ grant execute on function public.verify_cloud_identity to authenticated;
 
 create function public.withdraw_release(p_version text, p_reason text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.withdraw_release(p_version, p_reason);\nend\n';
-comment on function public.withdraw_release is 'Withdraws a release: no runner is updated to it any more. Service key only.';
+comment on function public.withdraw_release is 'Withdraws a release: nothing is updated to it now. Service key only.';
 grant execute on function public.withdraw_release to service_role;
 
 create function public.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb, p_is_late boolean default false) returns jsonb
@@ -1171,7 +1171,7 @@ grant execute on function public.worker_claim to worker;
 
 create function public.worker_close_session(p_reason text default null::text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_close_session(p_reason);\nend\n';
-comment on function public.worker_close_session is 'A runner''s process says good-bye: it is OFFLINE at once, not after 60 s.';
+comment on function public.worker_close_session is 'A runner''s process ends: it is OFFLINE at once, not after 60 s.';
 grant execute on function public.worker_close_session to worker;
 
 create function public.worker_destination_state(p_job bigint, p_attempt integer) returns jsonb
@@ -1186,7 +1186,7 @@ grant execute on function public.worker_finish to executor, worker;
 
 create function public.worker_get_artifact(p_job bigint, p_attempt integer, p_name text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_get_artifact(p_job, p_attempt, p_name);\nend\n';
-comment on function public.worker_get_artifact is 'Reads a file of the job; for an apply of a saved plan, a file of that plan.';
+comment on function public.worker_get_artifact is 'Reads a file of the job, or of the saved plan that it applies.';
 grant execute on function public.worker_get_artifact to executor, worker;
 
 create function public.worker_heartbeat(p_status text, p_version text, p_running jsonb default '[]'::jsonb, p_facts jsonb default null::jsonb) returns jsonb
@@ -1216,12 +1216,12 @@ grant execute on function public.worker_move_states to executor, worker;
 
 create function public.worker_outputs_get(p_job bigint, p_attempt integer, p_org text, p_path text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_outputs_get(p_job, p_attempt, p_org, p_path);\nend\n';
-comment on function public.worker_outputs_get is 'The outputs of a module that grants them to the job''s, as a state without resources.';
+comment on function public.worker_outputs_get is 'Outputs of a module that grants them, as a state without resources.';
 grant execute on function public.worker_outputs_get to engine, executor, worker;
 
 create function public.worker_policies(p_job bigint, p_attempt integer) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.worker_policies(p_job, p_attempt);\nend\n';
-comment on function public.worker_policies is 'The policy sets that a running job''s plan must pass, with their files, and the facts that rules may read about the run.';
+comment on function public.worker_policies is 'The policy sets that a running job''s plan must pass, with files, and the facts about the run for their rules.';
 grant execute on function public.worker_policies to executor, worker;
 
 create function public.worker_policy_test(p_job bigint, p_attempt integer, p_found jsonb default '[]'::jsonb) returns jsonb
@@ -1246,7 +1246,7 @@ grant execute on function public.worker_recover to worker;
 
 create function public.worker_report(p_job bigint, p_attempt integer, p_phase public.job_phase, p_steps jsonb default null::jsonb, p_plan_summary jsonb default null::jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_report(p_job, p_attempt, p_phase, p_steps, p_plan_summary);\nend\n';
-comment on function public.worker_report is 'A runner reports what it is doing. APPLY and DESTROY must be reported before they begin. Answers how to cancel, if asked.';
+comment on function public.worker_report is 'Reports what a runner does; APPLY and DESTROY before they begin. Answers how to cancel, if asked.';
 grant execute on function public.worker_report to executor, worker;
 
 create function public.worker_repository(p_job bigint, p_attempt integer) returns uuid
@@ -1286,32 +1286,32 @@ grant execute on function public.worker_state_keep to executor, worker;
 
 create function public.worker_state_lock(p_job bigint, p_attempt integer, p_lock jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_state_lock(p_job, p_attempt, p_lock);\nend\n';
-comment on function public.worker_state_lock is 'Locks the state for this attempt; RY423 with the holder''s lock when another job has it.';
+comment on function public.worker_state_lock is 'Locks the state for this attempt; RY423 with another job''s lock.';
 grant execute on function public.worker_state_lock to executor, worker;
 
 create function public.worker_state_put(p_job bigint, p_attempt integer, p_body text, p_lock_id text default null::text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_state_put(p_job, p_attempt, p_body, p_lock_id);\nend\n';
-comment on function public.worker_state_put is 'Writes the state of the job''s module; refused to a job that only reads, a stale attempt, an older serial and another''s lock.';
+comment on function public.worker_state_put is 'Writes the state of the job''s module; refuses mere readers, stale attempts, older serials and others'' locks.';
 grant execute on function public.worker_state_put to executor, worker;
 
 create function public.worker_state_unlock(p_job bigint, p_attempt integer, p_lock_id text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_state_unlock(p_job, p_attempt, p_lock_id);\nend\n';
-comment on function public.worker_state_unlock is 'Releases the state lock of this attempt. Releasing it twice is not an error.';
+comment on function public.worker_state_unlock is 'Releases this attempt''s state lock; twice is not an error.';
 grant execute on function public.worker_state_unlock to executor, worker;
 
 create function public.worker_target_status(p_job bigint, p_attempt integer) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_target_status(p_job, p_attempt);\nend\n';
-comment on function public.worker_target_status is 'How the target of a deploying job is: status, versions of its live instances, running jobs.';
+comment on function public.worker_target_status is 'A deploying job''s target: status, live versions, running jobs.';
 grant execute on function public.worker_target_status to executor, worker;
 
 create function public.worker_target_token(p_job bigint, p_attempt integer, p_token_hash text, p_token_hint text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_target_token(p_job, p_attempt, p_token_hash, p_token_hint);\nend\n';
-comment on function public.worker_target_token is 'A deploying job gives its target a token (hash only); one that was never used is replaced.';
+comment on function public.worker_target_token is 'Gives a target its token (hash only); an unused one is replaced.';
 grant execute on function public.worker_target_token to executor, worker;
 
 create function public.worker_target_update(p_job bigint, p_attempt integer, p_patch jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_target_update(p_job, p_attempt, p_patch);\nend\n';
-comment on function public.worker_target_update is 'A deploying job records what it made (cloud: names and ARNs), drains or resumes its target. Answers like worker_target_status.';
+comment on function public.worker_target_update is 'Records what a deploying job made (cloud: names and ARNs), drains or resumes its target. As worker_target_status.';
 grant execute on function public.worker_target_update to executor, worker;
 
 create function public.worker_token_hashes(p_worker uuid) returns jsonb
@@ -1321,5 +1321,5 @@ grant execute on function public.worker_token_hashes to service_role;
 
 create function public.worker_variables(p_job bigint, p_attempt integer) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_variables(p_job, p_attempt);\nend\n';
-comment on function public.worker_variables is 'The variables of a running job with their values: for the attempt that holds the lease alone.';
+comment on function public.worker_variables is 'A running job''s variables and values, for the leased attempt alone.';
 grant execute on function public.worker_variables to executor, worker;

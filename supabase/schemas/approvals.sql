@@ -29,16 +29,11 @@ create table public.approvals (
   unique (job_id, user_id)
 );
 create index approvals_org_id_idx on public.approvals (org_id, created_at desc);
-comment on table public.approvals is
-  'What members decided about jobs that need approval; one decision per member and job.';
-comment on column public.approvals.plan_sha256 is 'Digest of the plan that they decided about.';
-comment on column public.approvals.signed_in is
-  'How they had signed in: {through, level, methods, provider}; null where it was not noted yet.';
-comment on column public.approvals.is_override is
-  'Whether an owner who is alone approved a job of their own; the comment is why.';
+comment on table public.approvals is 'What members decided about jobs that need approval; one decision each.';
+comment on column public.approvals.signed_in is 'How: {through, level, methods, provider}; null: not noted yet.';
+comment on column public.approvals.is_override is 'Whether a lone owner approved their own job; the comment is why.';
 
--- Counts one more approval, or a confirmation, and queues the job when there are enough. The caller holds the state's
--- lock.
+-- Counts one more approval, or a confirmation; with enough of them it queues the job. The caller has the state's lock.
 create function private.count_approval(p_job bigint, p_is_override boolean, p_label text, p_comment text)
 returns public.provision_jobs language plpgsql set search_path = '' as $$
 declare

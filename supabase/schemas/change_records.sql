@@ -24,14 +24,10 @@ create index change_records_org_id_idx on private.change_records (org_id);
 create index change_records_unsigned_idx on private.change_records (sign_at) where signature is null;
 comment on table private.change_records is
   'What each change of a module''s state was, and what led to it. Append only: a signature is added once.';
-comment on column private.change_records.module_id is
-  'The module. No foreign key, as for the job: records outlive both.';
+comment on column private.change_records.module_id is 'No foreign key, as for the job: records outlive both.';
 comment on column private.change_records.sequence is 'Its place in the module''s chain, from 1.';
 comment on column private.change_records.statement is 'The in-toto Statement, letter for letter as it is signed.';
-comment on column private.change_records.sha256 is 'The statement''s digest, which the next record names.';
-comment on column private.change_records.key_id is 'The key that signed it.';
 comment on column private.change_records.signature is 'RS256 over the DSSE encoding of the statement, in base64.';
-comment on column private.change_records.signed_at is 'When the signature was added.';
 comment on column private.change_records.sign_at is 'Unsigned: when a signer may take it (again).';
 
 -- Refuses to change or delete a record, for every caller; it goes with its organisation alone.
@@ -78,14 +74,14 @@ $$;
 -- The materials of a change: the commit, and the plan that was reviewed.
 create function private.record_materials(p_job public.provision_jobs) returns jsonb
 language sql stable set search_path = '' as $$
-  select coalesce(jsonb_agg(m.material), '[]') from (
+  select to_jsonb(array(
     select jsonb_strip_nulls(jsonb_build_object('name', 'commit', 'uri', 'git+' || (p_job.payload
-      #>> '{module,source,url}'), 'digest', jsonb_build_object('gitCommit', c.sha))) as material
+      #>> '{module,source,url}'), 'digest', jsonb_build_object('gitCommit', c.sha)))
     from (select coalesce(p_job.payload #>> '{options,git,commit}', p_job.payload #>> '{options,git,head_commit}',
       p_job.payload #>> '{module,source,commit}', p_job.result ->> 'commit') as sha) as c where c.sha is not null
     union all
     select jsonb_build_object('name', 'plan', 'digest', jsonb_build_object('sha256', p_job.plan_sha256))
-    where p_job.plan_sha256 is not null) as m
+    where p_job.plan_sha256 is not null))
 $$;
 
 -- Names and versions of the variables that a job was given, and the digests of none: a value may be a secret.
@@ -150,8 +146,7 @@ create function private.record_statement(
     where o.id = p_job.org_id
 $$;
 
--- Writes the record of a job that has ended, if a runner had it. The caller holds the state's lock, so a chain grows by
--- one record at a time.
+-- Writes the record of a job that has ended, if a runner had it. The caller has the state's lock: a chain never forks.
 create function private.write_change_record(p_job public.provision_jobs, p_module uuid) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -182,11 +177,8 @@ $$;
 comment on function private.has_unsigned_records is 'Whether a record waits to be signed. Service key only.';
 
 create function private.lease_records(p_limit integer default 50) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_taken pg_catalog.jsonb;
-begin
-  perform private.fail('RY422', 'A signer takes 1 to 100 records.') where coalesce(p_limit, 0) not between 1 and 100;
+language sql security definer set search_path = '' as $$
+  select private.fail('RY422', 'A signer takes 1 to 100 records.') where coalesce(p_limit, 0) not between 1 and 100;
   with mine as (
     select r.id from private.change_records as r where r.signature is null and r.sign_at <= now()
     order by r.id limit p_limit for update skip locked
@@ -194,9 +186,7 @@ begin
     update private.change_records as r set sign_at = now() + interval '1 minute' from mine as m
     where r.id = m.id returning r.id, r.statement
   )
-  select coalesce(jsonb_agg(to_jsonb(t) order by t.id), '[]') into v_taken from taken as t;
-  return v_taken;
-end;
+  select coalesce(jsonb_agg(to_jsonb(t) order by t.id), '[]') from taken as t
 $$;
 comment on function private.lease_records is
   'Takes records that wait for a signature, for a minute: the signer that dies loses none. Service key only.';
@@ -228,23 +218,18 @@ $$;
 
 -- Refuses somebody who may not read the jobs of a module, also of one that was removed.
 create function private.need_records_of(p_module uuid) returns void language plpgsql stable set search_path = '' as $$
-declare
-  v_module public.modules;
 begin
-  select * into v_module from public.modules as m where m.id = p_module and private.may_see(m.org_id, m.path);
-  perform private.fail('RY404', 'There is no such module.') where v_module.id is null;
-  perform private.need('job.read', v_module.org_id, v_module.path);
+  perform private.need('job.read', m.org_id, m.path) from public.modules as m
+  where m.id = p_module and private.may_see(m.org_id, m.path);
+  perform private.fail('RY404', 'There is no such module.') where not found;
 end;
 $$;
 
 create function private.list_change_records(p_module uuid, p_after integer default 0) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need_records_of(p_module);
-  return (select coalesce(jsonb_agg(private.record_json(r) order by r.sequence), '[]') from (
-    select * from private.change_records as r where r.module_id = p_module and r.sequence > coalesce(p_after, 0)
-    order by r.sequence limit 200) as r);
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need_records_of(p_module);
+  select to_jsonb(array(select private.record_json(r) from private.change_records as r
+    where r.module_id = p_module and r.sequence > coalesce(p_after, 0) order by r.sequence limit 200))
 $$;
 comment on function private.list_change_records is
   'The records of a module''s changes, oldest first, 200 at a time after a place in the chain. Members.';
@@ -264,8 +249,7 @@ begin
   return private.record_json(v_record);
 end;
 $$;
-comment on function private.change_record is
-  'The signed record of a run''s change, also after the run itself was deleted. Members.';
+comment on function private.change_record is 'The signed record of a run''s change; it outlives the run. Members.';
 
 -- A record on its run's page: whether it is signed, and since when the newest hundred of the chain fit.
 create function private.record_status(p_job bigint) returns jsonb language sql stable set search_path = '' as $$

@@ -4,8 +4,6 @@
 -- statement: counting in the locking statement uses the snapshot from before the lock, and broke a limit of 4 in 58 of
 -- 60 rounds.
 
--- ## the claim
-
 create view private.preferred_runners as
 select
   n.lane_id,
@@ -33,8 +31,7 @@ comment on column private.preferred_runners.reason is
 
 -- ## taking
 create type private.instance_now as (name text, offer private.offer, free integer);
-comment on type private.instance_now is
-  'The process that asks for jobs: its name, what it has for jobs, how many it may take now.';
+comment on type private.instance_now is 'The process that asks for jobs: its name, offer, and free slots.';
 
 -- The calling process as it is now: nothing is free while it is draining or not fresh, nor for a request that was
 -- answered before. The caller holds the instance's lock.
@@ -147,8 +144,7 @@ begin
 end;
 $$;
 
--- A job as its runner gets it. The claim's answer is json, not jsonb: it is sent as it is made, and nothing here takes
--- it apart.
+-- A job as its runner gets it. As json, not jsonb: the claim's answer is sent as it is made, and nobody takes it apart.
 create function private.job_for_runner(p_job public.provision_jobs, p_org_slug text) returns json
 language plpgsql stable set search_path = '' as $$
 begin
@@ -265,7 +261,6 @@ language sql stable set search_path = '' as $$
   from (select) as one left join private.heartbeats as h on h.instance_id = p_live.instance_id
 $$;
 
--- ## the executor's own call
 create function private.worker_job(p_job bigint, p_attempt integer, p_has_payload boolean default true) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare

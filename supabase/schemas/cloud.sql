@@ -6,10 +6,8 @@
 -- ## jobs about runners
 
 -- A job of the caller that asks nobody for approval, not yet written.
-create function private.new_job(p_org uuid, p_type public.job_type, p_priority integer) returns public.provision_jobs
+create function private.new_job(p_org uuid, p_type public.job_type, p_priority integer, out v_job public.provision_jobs)
 language plpgsql stable set search_path = '' as $$
-declare
-  v_job public.provision_jobs;
 begin
   v_job.org_id := p_org;
   v_job.type := p_type;
@@ -17,7 +15,6 @@ begin
   v_job.approvals_required := 0;
   v_job.created_by := private.caller_id();
   v_job.created_by_label := private.caller_label(p_org);
-  return v_job;
 end;
 $$;
 
@@ -29,11 +26,11 @@ language sql immutable set search_path = '' as $$
 $$;
 
 -- A job about a cloud-hosted runner, not yet written.
-create function private.lifecycle_job(p_worker public.workers, p_type public.job_type, p_lifecycle jsonb)
-returns public.provision_jobs language plpgsql set search_path = '' as $$
-declare
-  v_job public.provision_jobs := private.new_job(p_worker.org_id, p_type, 50);
+create function private.lifecycle_job(
+  p_worker public.workers, p_type public.job_type, p_lifecycle jsonb, out v_job public.provision_jobs
+) language plpgsql set search_path = '' as $$
 begin
+  v_job := private.new_job(p_worker.org_id, p_type, 50);
   v_job.target_worker_id := p_worker.id;
   v_job.payload := jsonb_build_object('lifecycle', jsonb_build_object(
     'worker', jsonb_build_object('id', p_worker.id, 'name', p_worker.name), 'region', p_worker.region, 'identity', (
@@ -41,18 +38,15 @@ begin
     'cloud', p_worker.cloud, 'desired_count', p_worker.desired_count,
     'version', coalesce(private.latest_version(), 'latest'))
     || coalesce(p_worker.cloud -> 'task', '{}') || coalesce(p_lifecycle, '{}'));
-  return v_job;
 end;
 $$;
 
 -- One job at a time deploys, updates or removes a runner.
 create function private.refuse_second_lifecycle_job(p_worker uuid) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY409', format('Job %s is already at work on this runner.', private.job_number(q.job_id)),
+language sql stable set search_path = '' as $$
+  select private.fail('RY409', format('Job %s is already at work on this runner.', private.job_number(q.job_id)),
     'Wait until it is done.')
-  from private.live_jobs as q where q.state_key = p_worker and q.stage <> 'WAITING';
-end;
+  from private.live_jobs as q where q.state_key = p_worker and q.stage <> 'WAITING'
 $$;
 
 -- Writes down what a job found out about a cloud identity.
@@ -67,17 +61,6 @@ language sql set search_path = '' as $$
     and (c.account_id, c.role_arn, c.external_id, c.network) = (p_job.payload #>> '{lifecycle,identity,account_id}',
       p_job.payload #>> '{lifecycle,identity,role_arn}', p_job.payload #>> '{lifecycle,identity,external_id}',
         p_job.payload #> '{lifecycle,identity,network}')
-$$;
-
--- Refuses limits for scaling that no planner could follow.
-create function private.check_scaling(p_scaling jsonb) returns void language plpgsql stable set search_path = '' as $$
-begin
-  -- One planner reads the limits of all organisations: what it cannot read here would stop it for everybody.
-  perform private.check_options('scaling', p_scaling);
-  perform private.fail('RY422', 'The least number of tasks is above the most, or a limit is null.',
-    'min is 0 to max; leave out what has no limit.')
-  where (p_scaling ->> 'min')::integer > (p_scaling ->> 'max')::integer or p_scaling @? '$.* ? (@ == null)';
-end;
 $$;
 
 -- Refuses to deploy with a cloud identity whose last test failed, or that has not been tested as it is now.
@@ -102,11 +85,10 @@ end;
 $$;
 
 -- Writes down what a cloud-hosted runner's tasks are made of, and how many of them are wanted.
-create function private.keep_task(p_worker uuid, p_cloud_identity uuid, p_options jsonb) returns public.workers
+create function private.keep_task(p_worker uuid, p_cloud_identity uuid, p_options jsonb, out v_worker public.workers)
 language plpgsql set search_path = '' as $$
 declare
   v_task pg_catalog.jsonb;
-  v_worker public.workers;
 begin
   -- The task's definition is kept: the next deployment and every update use it again, with their own version.
   select jsonb_object_agg(o.key, case when o.key = 'image' then to_jsonb(regexp_replace(o.value #>> '{}', ':[^:/]+$',
@@ -117,7 +99,6 @@ begin
     cloud = cloud || jsonb_build_object('task', coalesce(cloud -> 'task', '{}') || coalesce(v_task, '{}')),
     desired_count = coalesce((p_options ->> 'desired_count')::integer, desired_count)
   where id = p_worker returning * into v_worker;
-  return v_worker;
 end;
 $$;
 
@@ -145,16 +126,13 @@ comment on function private.remove_cloud_worker is
 -- ## what the job says about its target
 
 -- The runner that the calling attempt deploys, updates or removes.
-create function private.owned_target(p_job bigint, p_attempt integer) returns public.workers
+create function private.owned_target(p_job bigint, p_attempt integer, out v_worker public.workers)
 language plpgsql set search_path = '' as $$
-declare
-  v_worker public.workers;
 begin
   perform private.owned_job(private.this_runner(), p_job, p_attempt);
   select w.* into v_worker from public.provision_jobs as j join public.workers as w on w.id = j.target_worker_id
     where j.id = p_job;
   perform private.fail('RY422', 'This job is not about a runner.') where v_worker.id is null;
-  return v_worker;
 end;
 $$;
 
@@ -172,8 +150,7 @@ begin
   return jsonb_build_object('token_id', v_token);
 end;
 $$;
-comment on function private.worker_target_token is
-  'A deploying job gives its target a token (hash only); one that was never used is replaced.';
+comment on function private.worker_target_token is 'Gives a target its token (hash only); an unused one is replaced.';
 
 -- The facts about a runner that a job for it needs.
 create function private.target_json(p_worker uuid) returns jsonb language sql stable set search_path = '' as $$
@@ -188,27 +165,18 @@ create function private.target_json(p_worker uuid) returns jsonb language sql st
   from public.workers as w cross join lateral private.derive_worker_status(w.id) as s where w.id = p_worker
 $$;
 
--- Refuses what a job reports of its target, and what would make the record of it too large.
-create function private.check_target_patch(p_cloud jsonb, p_patch jsonb) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.check_options('target', p_patch);
-  -- Only the database writes the column's other keys (since when it starts, that it was removed, its task).
-  if jsonb_typeof(p_patch -> 'cloud') <> 'object' or jsonb_path_exists(p_patch,
-      '$.cloud.keyvalue() ? (!(@.key like_regex "_arn$" && @.value.type() == "string"))', silent => true)
-    or pg_column_size(p_cloud || (p_patch -> 'cloud')) > 16384 then
-    perform private.fail('RY422', 'The cloud resources are an object of names and ARNs, of at most 16 KiB.',
-      'Send {"cloud": {"service_arn": "arn:…"}}.');
-  end if;
-end;
-$$;
-
 create function private.worker_target_update(p_job bigint, p_attempt integer, p_patch jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_worker public.workers := private.owned_target(p_job, p_attempt);
 begin
-  perform private.check_target_patch(v_worker.cloud, p_patch);
+  perform private.check_options('target', p_patch);
+  -- Only the database writes the column's other keys (since when it starts, that it was removed, its task).
+  perform private.fail('RY422', 'The cloud resources are an object of names and ARNs, of at most 16 KiB.',
+    'Send {"cloud": {"service_arn": "arn:…"}}.')
+  where jsonb_typeof(p_patch -> 'cloud') <> 'object' or jsonb_path_exists(p_patch,
+      '$.cloud.keyvalue() ? (!(@.key like_regex "_arn$" && @.value.type() == "string"))', silent => true)
+    or pg_column_size(v_worker.cloud || (p_patch -> 'cloud')) > 16384;
   update public.workers set
     cloud = cloud || coalesce(p_patch -> 'cloud', '{}'),
       desired_count = coalesce((p_patch ->> 'desired_count')::integer, desired_count),
@@ -222,21 +190,13 @@ begin
 end;
 $$;
 comment on function private.worker_target_update is
-  'A deploying job records what it made (cloud: names and ARNs), drains or resumes its target. Answers like '
-  'worker_target_status.';
+  'Records what a deploying job made (cloud: names and ARNs), drains or resumes its target. As worker_target_status.';
 
 create function private.worker_target_status(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_worker public.workers := private.owned_target(p_job, p_attempt);
-begin
-  return private.target_json(v_worker.id);
-end;
+language sql security definer set search_path = '' as $$
+  select private.target_json((private.owned_target(p_job, p_attempt)).id)
 $$;
-comment on function private.worker_target_status is
-  'How the target of a deploying job is: status, versions of its live instances, running jobs.';
-
--- ## after such a job
+comment on function private.worker_target_status is 'A deploying job''s target: status, live versions, running jobs.';
 
 -- squawk-ignore require-concurrent-index-creation
 create index workers_gone_idx on public.workers (id) where cloud ? 'is_gone' and removed_at is null;
@@ -284,7 +244,6 @@ create table public.scaling_decisions (
 create index scaling_decisions_worker_id_idx on public.scaling_decisions (worker_id, id desc);
 create index scaling_decisions_org_id_idx on public.scaling_decisions (org_id, id desc);
 comment on table public.scaling_decisions is 'Why a cloud-hosted runner was given more or fewer tasks, or none.';
-comment on column public.scaling_decisions.detail is 'The numbers that it was computed from.';
 
 -- The facts by which a planner decides how many tasks each cloud-hosted runner should have; null: of all organisations.
 create function private.scaling_inputs(p_orgs uuid[]) returns jsonb language sql stable set search_path = '' as $$
@@ -360,23 +319,19 @@ create table private.scaling_memory (
   constraint scaling_memory_readable check (least(surplus_since, started_at, broken_until) >= '2000-01-01 00:00+00'
     and greatest(surplus_since, started_at, broken_until) < '9000-01-01 00:00+00')
 );
-comment on table private.scaling_memory is
-  'What the planner has to remember of a runner from one decision to the next.';
-comment on column private.scaling_memory.surplus_since is 'Since when there are too many tasks.';
+comment on table private.scaling_memory is 'What the planner remembers of a runner between two decisions.';
 comment on column private.scaling_memory.started_at is 'When tasks were started that have sent no heartbeat yet.';
 comment on column private.scaling_memory.boot_failures is 'Starts in a row without a heartbeat.';
 comment on column private.scaling_memory.broken_until is 'No task is started before, after too many of these.';
 
 -- The calling runner, if it may act on other runners.
-create function private.need_lifecycle_runner() returns private.runner language plpgsql set search_path = '' as $$
-declare
-  v_runner private.runner := private.this_runner();
+create function private.need_lifecycle_runner(out v_runner private.runner) language plpgsql set search_path = '' as $$
 begin
+  v_runner := private.this_runner();
   perform private.fail('RY403', 'This runner does not accept jobs about runners.',
     'Add UPDATE_WORKER to the jobs that it accepts.')
   where not exists (select from public.workers as w where w.id = v_runner.worker_id
     and coalesce('UPDATE_WORKER' = any (w.accepted_job_types), true));
-  return v_runner;
 end;
 $$;
 
@@ -390,8 +345,7 @@ language sql stable set search_path = '' as $$
       where r.worker_id = p_runner.worker_id and r.org_id = w.org_id and r.reason is null))
 $$;
 
--- Takes or prolongs the lease of every organisation that the runner works for and that is free; answers with those that
--- are held now.
+-- Takes or prolongs the lease of every organisation that the runner works for and that is free; answers with its own.
 create function private.hold_scaling(p_runner private.runner, p_seconds integer, p_except uuid[]) returns setof uuid
 language sql set search_path = '' as $$
   insert into private.scaling_leases as l (org_id, session_id, held_until)
@@ -430,18 +384,15 @@ comment on function private.worker_scaling_inputs is
 
 -- Refuses a malformed decision.
 create function private.check_scaling_decision(p_decision jsonb) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  if coalesce(p_decision ->> 'desired', '') !~ '^(1000|[0-9]{1,3})$' or jsonb_typeof(p_decision -> 'memory') <> 'object'
-    or jsonb_typeof(p_decision -> 'dry_run') <> 'boolean' or coalesce(p_decision ->> 'reason', '') = ''
-    or pg_column_size(p_decision) > 65536 then
-    perform private.fail('RY422', 'That is not a decision.',
-      'Send {desired, verdict, reason, memory, dry_run}, 64 KiB at most; desired is 0 to 1,000.');
-  end if;
-  perform private.check_reason(p_decision ->> 'reason');
-  perform private.refuse_unknown_keys(p_decision -> 'memory',
-    array['surplus_since', 'started_at', 'boot_failures', 'broken_until']);
-end;
+language sql stable set search_path = '' as $$
+  select private.fail('RY422', 'That is not a decision.',
+    'Send {desired, verdict, reason, memory, dry_run}, 64 KiB at most; desired is 0 to 1,000.')
+  where coalesce(p_decision ->> 'desired', '') !~ '^(1000|[0-9]{1,3})$'
+    or jsonb_typeof(p_decision -> 'memory') <> 'object' or pg_column_size(p_decision) > 65536
+    or jsonb_typeof(p_decision -> 'dry_run') <> 'boolean' or coalesce(p_decision ->> 'reason', '') = '';
+  select private.check_reason(p_decision ->> 'reason');
+  select private.refuse_unknown_keys(p_decision -> 'memory',
+    array['surplus_since', 'started_at', 'boot_failures', 'broken_until'])
 $$;
 
 create function private.worker_scaling_decided(p_worker uuid, p_decision jsonb) returns jsonb

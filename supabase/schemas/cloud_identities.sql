@@ -21,18 +21,15 @@ create table public.cloud_identities (
   removed_at timestamptz
 );
 create unique index cloud_identities_name_idx on public.cloud_identities (org_id, lower(name)) where removed_at is null;
-comment on table public.cloud_identities is
-  'Where cloud-hosted runners are deployed: a role to assume, and regions. No secrets.';
+comment on table public.cloud_identities is 'Where cloud-hosted runners are deployed: a role and regions. No secrets.';
 comment on column public.cloud_identities.role_arn is 'The role that the deploying runner assumes.';
 comment on column public.cloud_identities.external_id is
   'The external id that the role''s trust policy must demand. Always made here, never taken.';
 comment on column public.cloud_identities.network is 'Where tasks run: {subnets, security_groups, create_vpc}.';
 
 -- A cloud identity that the caller may change, with the lock of its tests and its row held.
-create function private.my_identity(p_identity uuid) returns public.cloud_identities
+create function private.my_identity(p_identity uuid, out v_identity public.cloud_identities)
 language plpgsql set search_path = '' as $$
-declare
-  v_identity public.cloud_identities;
 begin
   select * into v_identity from public.cloud_identities where id = p_identity and removed_at is null
     and org_id in (select private.my_org_ids('module.read'));
@@ -43,7 +40,6 @@ begin
   select * into v_identity from public.cloud_identities where id = p_identity and removed_at is null for update;
   perform private.fail('RY404', 'There is no such cloud identity.', 'It was removed in this moment.')
   where v_identity.id is null;
-  return v_identity;
 end;
 $$;
 
@@ -74,8 +70,7 @@ exception
 end;
 $$;
 comment on function private.create_cloud_identity is
-  'Adds a place to deploy runners to: {name, role_arn, regions, account_id, network}. Its external id is made here. '
-  'Admins.';
+  'Adds a place to deploy runners to {name, role_arn, regions, account_id, network}; makes its external id. Admins.';
 
 create function private.update_cloud_identity(p_identity uuid, p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$

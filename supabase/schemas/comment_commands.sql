@@ -31,8 +31,7 @@ create table private.ended_git_logins (
   ended_at timestamptz not null,
   primary key (org_id, host, login, user_id, account_id)
 );
-comment on table private.ended_git_logins is
-  'Links that have ended: what such a login did until then is still that member''s change.';
+comment on table private.ended_git_logins is 'Ended links: what the login did until then is that member''s change.';
 comment on column private.ended_git_logins.account_id is 'The number of the account at the host; empty: not known.';
 comment on column private.ended_git_logins.ended_at is
   'Infinity for a link that the member had proved or ended: it is their account, whatever the list says.';
@@ -50,7 +49,6 @@ create table private.git_link_codes (
 comment on table private.git_link_codes is
   'Codes by which members prove a login: a comment with the code, written by that login. For no other login, so '
   'everybody may read the comment.';
-comment on column private.git_link_codes.code_hash is 'SHA-256 of the code.';
 comment on column private.git_link_codes.expires_at is 'Half an hour after it was requested.';
 
 create table private.git_commands (
@@ -63,9 +61,6 @@ create table private.git_commands (
   unique (connection_id, comment_id)
 );
 comment on table private.git_commands is 'Comments that were commands, once each; they go with their deliveries.';
-comment on column private.git_commands.delivery_id is 'The event that announced it.';
-comment on column private.git_commands.is_done is 'Whether it was done; otherwise it was refused.';
-comment on column private.git_commands.comment_id is 'The provider''s id of the comment.';
 comment on column private.git_commands.answer is 'What is written below it; null: a reaction is enough.';
 
 -- ## links
@@ -183,17 +178,14 @@ begin
   return to_jsonb(v_link);
 end;
 $$;
-comment on function private.unlink_git_login is
-  'Ends the link of a login at a git provider. Admins; members end their own.';
+comment on function private.unlink_git_login is 'Ends the link of a git login. Admins; members end their own.';
 
 create function private.list_git_logins(p_org uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need('git.read', p_org);
-  return (select coalesce(jsonb_agg(to_jsonb(l) || jsonb_build_object('email', m.email) order by l.host, l.login), '[]')
-    from public.git_logins as l join public.memberships as m on m.org_id = l.org_id and m.user_id = l.user_id
-    where l.org_id = p_org);
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need('git.read', p_org);
+  select coalesce(jsonb_agg(to_jsonb(l) || jsonb_build_object('email', m.email) order by l.host, l.login), '[]')
+  from public.git_logins as l join public.memberships as m on m.org_id = l.org_id and m.user_id = l.user_id
+  where l.org_id = p_org
 $$;
 comment on function private.list_git_logins is 'Logins at git providers, and whose they are. Members.';
 

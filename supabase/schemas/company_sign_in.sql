@@ -16,7 +16,6 @@ comment on table private.sign_in_domains is
   'Domains of an organisation. A proved one is its own alone: only for its addresses does the provider speak.';
 comment on column private.sign_in_domains.domain is 'In lower case; its subdomains are others.';
 comment on column private.sign_in_domains.proved_at is 'When DNS showed the proof; null until then.';
-comment on column private.sign_in_domains.checked_at is 'When DNS was last read.';
 comment on column private.sign_in_domains.proof is 'What a TXT record of the domain has to say; no secret.';
 
 create table private.sign_in_links (
@@ -87,16 +86,6 @@ language sql immutable set search_path = '' as $$
       or p_identity -> 'custom_claims' ->> 'xms_edov' in ('1', 'true')), false)
 $$;
 
--- Keeps the claims of an owner's test, which is one sign-in; whether it was one.
-create function private.note_test(p_provider private.sign_in_providers, p_user uuid, p_claims jsonb) returns boolean
-language plpgsql set search_path = '' as $$
-begin
-  update private.sign_in_links set claims = p_claims, expires_at = now()
-  where user_id = p_user and org_id = p_provider.org_id and is_test and expires_at > now();
-  return found;
-end;
-$$;
-
 -- An organisation's provider speaks for verified addresses of domains that the organisation proved, and for no other:
 -- anybody can run a provider that claims anything. Auth itself believes every provider.
 create function private.check_identity() returns trigger language plpgsql security definer set search_path = '' as $$
@@ -122,9 +111,10 @@ begin
     is distinct from (old.user_id, old.provider_id, old.provider) then
     perform private.fail('RY403', 'An identity stays with its account.', 'Nothing was changed.');
   elsif tg_op = 'INSERT' then
-    if private.note_test(v_provider, new.user_id, new.identity_data) then
-      return null;
-    end if;
+    -- An owner's test is one sign-in; its claims are kept.
+    update private.sign_in_links set claims = new.identity_data, expires_at = now()
+    where user_id = new.user_id and org_id = v_provider.org_id and is_test and expires_at > now();
+    if found then return null; end if;
     perform private.need_link(v_provider, new.user_id, v_email);
   end if;
   return new;
@@ -270,16 +260,13 @@ create trigger refuse_tester before insert on auth.mfa_amr_claims for each row
 -- ## settings
 
 -- The provider of an organisation whose owner calls, locked.
-create function private.my_provider(p_org uuid) returns private.sign_in_providers
+create function private.my_provider(p_org uuid, out v_provider private.sign_in_providers)
 language plpgsql set search_path = '' as $$
-declare
-  v_provider private.sign_in_providers;
 begin
   perform private.need('member.own', p_org);
   select * into v_provider from private.sign_in_providers where org_id = p_org for update;
   perform private.fail('RY404', 'This organisation has no identity provider.', 'Set it up under Settings → Sign-in.')
   where v_provider.org_id is null;
-  return v_provider;
 end;
 $$;
 
@@ -393,8 +380,7 @@ exception
     perform private.fail('RY422', 'That is not a domain.', 'Write it like example.com.');
 end;
 $$;
-comment on function private.add_sign_in_domain is
-  'Lists a domain and answers with the DNS record that proves it {record, value}. Owners.';
+comment on function private.add_sign_in_domain is 'Lists a domain, and answers the DNS record to prove it. Owners.';
 
 create function private.remove_sign_in_domain(p_org uuid, p_domain text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -410,8 +396,7 @@ begin
   return private.domain_row(v_domain);
 end;
 $$;
-comment on function private.remove_sign_in_domain is
-  'Removes a domain: the provider signs nobody in with its addresses any more. Owners.';
+comment on function private.remove_sign_in_domain is 'Removes a domain: its addresses sign nobody in. Owners.';
 
 create function private.prove_sign_in_domain(p_org uuid, p_domain text, p_texts text[]) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -422,9 +407,8 @@ begin
     when ('runyard-proof=' || proof) = any (p_texts) then now() end)
   where org_id = p_org and domain = p_domain returning * into v_domain;
   perform private.fail('RY404', 'This organisation has no such domain.') where v_domain.domain is null;
-  if v_domain.proved_at = now() then
-    perform private.audit(p_org, 'sign_in.domain_proved', 'organization', p_org::pg_catalog.text, p_domain);
-  end if;
+  perform private.audit(p_org, 'sign_in.domain_proved', 'organization', p_org::pg_catalog.text, p_domain)
+  where v_domain.proved_at = now();
   return private.domain_row(v_domain);
 exception
   when unique_violation then
@@ -452,8 +436,7 @@ exception
 end;
 $$;
 comment on function private.set_team_claim is
-  'Fills a team by a group at the identity provider, from everybody''s next sign-in on; without one it is filled by '
-  'hand alone. Owners.';
+  'Fills a team by a group at the identity provider, from next sign-ins on; without one, by hand alone. Owners.';
 
 -- The claims of the caller's own last sign-in through the provider, or of a test of it, and the teams they fill.
 create function private.my_claims(p_provider private.sign_in_providers) returns jsonb
@@ -474,13 +457,9 @@ language sql stable set search_path = '' as $$
 $$;
 
 create function private.sign_in_settings(p_org uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_provider private.sign_in_providers;
-begin
-  perform private.need('member.manage', p_org);
-  select * into v_provider from private.sign_in_providers where org_id = p_org;
-  return jsonb_build_object('provider', case when v_provider.org_id is not null then to_jsonb(v_provider) end,
+language sql stable security definer set search_path = '' as $$
+  select private.need('member.manage', p_org);
+  select jsonb_build_object('provider', case when p.org_id is not null then to_jsonb(p) end,
     'domains', (select coalesce(jsonb_agg(private.domain_row(d) order by d.domain), '[]')
       from private.sign_in_domains as d where d.org_id = p_org),
     'teams', (select coalesce(jsonb_agg(jsonb_build_object('id', t.id, 'name', t.name, 'claim', t.claim)
@@ -488,9 +467,9 @@ begin
     'owners', (select coalesce(jsonb_agg(jsonb_build_object('id', m.user_id, 'email', m.email) order by m.email), '[]')
       from public.memberships as m where m.org_id = p_org and m.role = 'owner'),
     'outside', (select coalesce(jsonb_agg(m.email order by m.email), '[]') from public.memberships as m
-      where m.org_id = p_org and not private.has_identity(m.user_id, v_provider.provider)),
-    'mine', private.my_claims(v_provider));
-end;
+      where m.org_id = p_org and not private.has_identity(m.user_id, p.provider)),
+    'mine', private.my_claims(p))
+  from (select) as one left join private.sign_in_providers as p on p.org_id = p_org
 $$;
 comment on function private.sign_in_settings is
   'How members sign in: {provider, domains, teams, owners, outside: who never signed in through the provider, mine: '
@@ -504,8 +483,7 @@ language sql stable security definer set search_path = '' as $$
   from private.provider_for(p_email) as p where p.org_id is not null
 $$;
 comment on function private.sign_in_provider_of is
-  'The identity provider that speaks for an address {provider, name, is_only}, whether or not there is an account. '
-  'Edge functions only.';
+  'The identity provider of an address {provider, name, is_only}, with or without an account. Edge functions only.';
 
 create function private.allow_sign_in_link(p_is_test boolean default false) returns jsonb
 language plpgsql security definer set search_path = '' as $$

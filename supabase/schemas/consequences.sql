@@ -2,8 +2,7 @@
 -- promotion, the next step of a set, the decision about a commit. An end may cancel other jobs, and so end those, too:
 -- these functions call each other in a circle and live in one file.
 
--- Asks the runner of a job to stop. The caller has locked the job. A second request may only be harder: "after this
--- step", then "now".
+-- Asks the runner of a job, which the caller has locked, to stop. A second request may only be harder: "now".
 create function private.request_stop(
   p_job bigint, p_kind public.cancel_kind, p_actor_kind public.actor_kind, p_actor uuid, p_label text, p_reason text
 ) returns public.provision_jobs language plpgsql set search_path = '' as $$
@@ -64,8 +63,7 @@ begin
 end;
 $$;
 
--- Ends what older commits of the branch still wait for, and every apply of a missing folder that waits; a running
--- plan gets a request to stop.
+-- Ends what older commits of a branch wait for, and each waiting apply of a missing folder; stops running plans.
 create function private.supersede_plans(
   p_org uuid, p_modules uuid[], p_pull_request text, p_reason text, p_is_gone boolean default false
 ) returns void language plpgsql set search_path = '' as $$
@@ -327,8 +325,7 @@ begin
 end;
 $$;
 
--- Enqueues the apply of a finished plan that has something to apply: to be confirmed, or at once where the module
--- has auto-apply.
+-- Enqueues the apply of a finished plan that has something to apply: to be confirmed, unless the module has auto-apply.
 create function private.follow_plan(p_plan public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -415,8 +412,7 @@ begin
 end;
 $$;
 
--- Acts on the end of a job: drift noted or cleared, the apply of a plan, applies that are outdated now, what
--- it was done for.
+-- Acts on the end of a job: drift, the apply of a plan, applies that are outdated now, what it was done for.
 create function private.follow_end(p_job bigint) returns void language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs := (select j from public.provision_jobs as j where j.id = p_job);

@@ -1,5 +1,4 @@
--- Decisions of people about jobs: cancel, retry, resolve NEEDS_ATTENTION, approve, confirm, comment; and maintenance,
--- during which no job is claimed.
+-- Decisions of people about jobs: cancel, retry, resolve, approve, confirm, comment; maintenance, which stops claims.
 
 -- ## maintenance
 -- Maintenance, of an organisation or of the installation: nothing new is claimed, what runs finishes, and every job
@@ -14,39 +13,30 @@ select
   end as maintenance
 from public.organizations as o cross join private.installation as i
 where i.is_only and greatest(i.maintenance_until, o.maintenance_until) > now();
-comment on view private.organizations_in_maintenance is
-  'Organisations whose jobs are not taken now. The claim and its explanation both read it.';
+comment on view private.organizations_in_maintenance is 'Organisations whose jobs are not taken now.';
 
--- The maintenance that keeps an organisation's jobs from being taken now: whose it is, until when and why; null when
--- there is none.
-create function private.current_maintenance(p_org uuid) returns jsonb language plpgsql stable set search_path = '' as $$
-begin
-  return (select m.maintenance from private.organizations_in_maintenance as m where m.org_id = p_org);
-end;
+-- The maintenance that keeps an organisation's jobs from being taken now: whose it is, until when and why; or null.
+create function private.current_maintenance(p_org uuid) returns jsonb language sql stable set search_path = '' as $$
+  select m.maintenance from private.organizations_in_maintenance as m where m.org_id = p_org
 $$;
 
 create function private.maintenance(p_org uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need('organization.read', p_org);
-  return private.current_maintenance(p_org);
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need('organization.read', p_org);
+  select private.current_maintenance(p_org)
 $$;
 comment on function private.maintenance is
   'The maintenance that keeps the organisation''s jobs waiting, {scope, until, reason}, or null. Members.';
 
 -- Refuses a maintenance without an end or a reason.
 create function private.check_maintenance(p_until timestamptz, p_reason text) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  if p_until is null then return; end if;
-  perform private.fail('RY422', 'Maintenance ends at a time within the next 30 days.',
+language sql stable set search_path = '' as $$
+  select private.fail('RY422', 'Maintenance ends at a time within the next 30 days.',
     'Send the time of its end, or none to end it now.')
   where p_until <= now() or p_until > now() + interval '30 days';
-  perform private.fail('RY422', 'Maintenance needs a reason of at most 500 characters.',
+  select private.fail('RY422', 'Maintenance needs a reason of at most 500 characters.',
     'Add a reason why jobs wait: every member reads it.')
-  where length(trim(coalesce(p_reason, ''))) not between 1 and 500;
-end;
+  where p_until is not null and length(trim(coalesce(p_reason, ''))) not between 1 and 500
 $$;
 
 -- Wakes the runners of every lane with a ready job, of one organisation or of all.
@@ -54,60 +44,49 @@ create function private.wake_lanes(p_org uuid) returns void language sql set sea
   select private.wake_lane(l.id) from private.ready_lanes as l where p_org is null or l.org_id = p_org limit 1000
 $$;
 
--- Notes a maintenance that was set: of one organisation, or of the installation. Jobs that waited for its end are
--- offered again.
+-- Notes a maintenance of an organisation or of the installation. Jobs that waited for its end are offered again.
 create function private.note_maintenance(p_org uuid, p_until timestamptz, p_reason text) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_scope pg_catalog.text := case when p_org is null then 'installation' else 'organization' end;
-begin
-  perform private.audit(p_org, v_scope || case when p_until is null then '.maintenance_ended' else '.maintenance' end,
-    v_scope, p_org::pg_catalog.text, null, jsonb_build_object('until', p_until, 'reason', p_reason));
-  perform private.wake_org(o.id, 'organizations', o.id::pg_catalog.text) from public.organizations as o
+language sql set search_path = '' as $$
+  select private.audit(p_org, s.scope || case when p_until is null then '.maintenance_ended' else '.maintenance' end,
+    s.scope, p_org::pg_catalog.text, null, jsonb_build_object('until', p_until, 'reason', p_reason))
+  from (select case when p_org is null then 'installation' else 'organization' end as scope) as s;
+  select private.wake_org(o.id, 'organizations', o.id::pg_catalog.text) from public.organizations as o
   where p_org is null or o.id = p_org;
-  perform private.wake_lanes(p_org) where p_until is null;
-end;
+  select private.wake_lanes(p_org) where p_until is null
 $$;
 
 create function private.set_maintenance(p_org uuid, p_until timestamptz default null, p_reason text default null)
-returns jsonb language plpgsql security definer set search_path = '' as $$
-begin
-  perform private.need('organization.maintain', p_org);
-  perform private.check_maintenance(p_until, p_reason);
+returns jsonb language sql security definer set search_path = '' as $$
+  select private.need('organization.maintain', p_org);
+  select private.check_maintenance(p_until, p_reason);
   update public.organizations set maintenance_until = p_until,
     maintenance_reason = case when p_until is not null then trim(p_reason) end where id = p_org;
-  perform private.note_maintenance(p_org, p_until, p_reason);
-  return jsonb_build_object('maintenance', private.current_maintenance(p_org));
-end;
+  select private.note_maintenance(p_org, p_until, p_reason);
+  select jsonb_build_object('maintenance', private.current_maintenance(p_org))
 $$;
 comment on function private.set_maintenance is
   'Until then no runner takes a job of the organisation; what runs, finishes. Without a time it ends at once. Admins.';
 
 create function private.set_installation_maintenance(p_until timestamptz default null, p_reason text default null)
-returns jsonb language plpgsql security definer set search_path = '' as $$
-begin
-  perform private.check_maintenance(p_until, p_reason);
+returns jsonb language sql security definer set search_path = '' as $$
+  select private.check_maintenance(p_until, p_reason);
   update private.installation set maintenance_until = p_until,
     maintenance_reason = case when p_until is not null then trim(p_reason) end where is_only;
-  perform private.note_maintenance(null, p_until, p_reason);
-  return jsonb_build_object('maintenance', case when p_until is not null then jsonb_build_object('scope',
-    'installation', 'until', p_until, 'reason', trim(p_reason)) end);
-end;
+  select private.note_maintenance(null, p_until, p_reason);
+  select jsonb_build_object('maintenance', case when p_until is not null then jsonb_build_object('scope',
+    'installation', 'until', p_until, 'reason', trim(p_reason)) end)
 $$;
 comment on function private.set_installation_maintenance is
-  'Until then no runner takes a job of any organisation; what runs, finishes. Without a time it ends at once. Service '
-  'key only.';
+  'Until then no runner takes any job; what runs, finishes. Without a time it ends at once. Service key only.';
 
 -- A job that the caller may decide about, with everything locked that a decision changes.
-create function private.my_job(p_job bigint, p_verb text) returns public.provision_jobs
+create function private.my_job(p_job bigint, p_verb text, out v_job public.provision_jobs)
 language plpgsql set search_path = '' as $$
-declare
-  v_job public.provision_jobs := private.seen_job(p_job, p_verb);
 begin
+  v_job := private.seen_job(p_job, p_verb);
   perform private.lock_state(v_job.org_id, s.state_key) from private.job_states as s where s.job_id = p_job;
   perform from private.live_jobs as q where q.job_id = p_job for update;
   select * into v_job from public.provision_jobs where id = p_job for no key update;
-  return v_job;
 end;
 $$;
 
@@ -188,9 +167,8 @@ begin
   end if;
   perform private.need_pinned_runner(v_old.pinned_worker_id);
   perform private.check_retry_target(v_old);
-  if v_old.type = 'STATE' then
-    perform private.check_state_change(array[v_old.module_id], v_old.payload #> '{options,state_change}');
-  end if;
+  perform private.check_state_change(array[v_old.module_id], v_old.payload #> '{options,state_change}')
+  where v_old.type = 'STATE';
   if v_old.plan_job_id is not null then
     perform private.check_saved_plan(v_old.org_id, v_old.type, v_old.module_id, v_old.plan_job_id);
   elsif v_old.type in ('PLAN', 'APPLY', 'DESTROY') then
@@ -246,11 +224,10 @@ end;
 $$;
 
 -- Marks a held job as failed; its state lock goes only with the lock's id as proof.
-create function private.fail_held(p_job public.provision_jobs, p_proof text) returns public.provision_jobs
+create function private.fail_held(p_job public.provision_jobs, p_proof text, out v_job public.provision_jobs)
 language plpgsql set search_path = '' as $$
 declare
   v_lock private.state_locks;
-  v_job public.provision_jobs;
 begin
   select * into v_lock from private.state_locks where module_id = p_job.module_id and job_id = p_job.id;
   perform private.end_job(p_job.id, 'FAILED', 'marked_failed', private.caller_kind(), private.caller_id(),
@@ -263,26 +240,22 @@ begin
     update private.live_jobs as q set stage = 'WAITING', lane_id = null
     where q.state_key = p_job.module_id and q.stage in ('READY', 'BACKOFF');
   end if;
-  return v_job;
 end;
 $$;
 
 -- Runs a held job again as it is, unless a member has locked its module or it would need more approvals now.
 create function private.retry_held(p_job public.provision_jobs, p_live private.live_jobs) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  perform private.need_pinned_runner(p_job.pinned_worker_id);
-  perform private.refuse_locked_modules(array[p_job.module_id], p_job.plan_job_id);
-  perform private.fail('RY409', format('Its module requires %s approvals now; the job has %s.', m.approvals_required,
+language sql set search_path = '' as $$
+  select private.need_pinned_runner(p_job.pinned_worker_id);
+  select private.refuse_locked_modules(array[p_job.module_id], p_job.plan_job_id);
+  select private.fail('RY409', format('Its module requires %s approvals now; the job has %s.', m.approvals_required,
     p_job.approvals_received), 'Mark it as failed and retry it: the new job waits for them.')
   from public.modules as m where m.id = p_job.module_id and m.approvals_required > p_job.approvals_required;
-  perform private.requeue_job(p_live, 'retried', private.caller_kind(), private.caller_id(),
+  select private.requeue_job(p_live, 'retried', private.caller_kind(), private.caller_id(),
     private.caller_label(p_job.org_id), 'Decided to run it again', interval '0');
   -- A person's decision to try again is worth one attempt more than the limit.
-  update public.provision_jobs set max_attempts = least(20, greatest(max_attempts, attempt + 1)), error = null
-    where id = p_job.id returning * into p_job;
-  return to_jsonb(p_job);
-end;
+  update public.provision_jobs as j set max_attempts = least(20, greatest(max_attempts, attempt + 1)), error = null
+  where id = p_job.id returning to_jsonb(j)
 $$;
 
 create function private.resolve_attention(p_job bigint, p_action text, p_proof text default null) returns jsonb
@@ -318,17 +291,15 @@ begin
 end;
 $$;
 comment on function private.resolve_attention is
-  'The way out of NEEDS_ATTENTION: refresh_plan (look first), retry, mark_failed, release_lock (with the lock''s id '
-  'as proof). Operators.';
+  'The way out of NEEDS_ATTENTION: refresh_plan, retry, mark_failed, release_lock (proof: the lock''s id). Operators.';
 
 -- ## deciding
 
 -- The people who requested a job: directly, by requesting the job that it retries or follows, by running a schedule of
 -- which it or its plan is part, or by making the change that it was planned for.
 create function private.requesters(p_job public.provision_jobs) returns setof uuid
-language plpgsql stable set search_path = '' as $$
-begin
-  return query with recursive line as (
+language sql stable set search_path = '' as $$
+  with recursive line as (
     select p_job.created_by as who, p_job.retry_of, p_job.plan_job_id
     union
     select j.created_by, j.retry_of, j.plan_job_id from line as l join public.provision_jobs as j
@@ -341,8 +312,7 @@ begin
   select s.started_by from private.set_members as m join public.job_sets as s on s.id = m.set_id
   where m.job_id in (p_job.id, p_job.plan_job_id) and s.started_by is not null
   union
-  select private.change_makers(p_job);
-end;
+  select private.change_makers(p_job)
 $$;
 
 -- Whether nobody but this member may approve jobs.
@@ -367,8 +337,7 @@ returns table (user_id uuid, job_id bigint, type public.job_type) language sql s
   where j.org_id = p_org and j.status = 'AWAITING_APPROVAL' and (p_modules is null or j.module_id = any (p_modules))
 $$;
 
--- Refuses the approval of somebody who asked for the job; an owner whom nobody else could approve for says why, and
--- may.
+-- Refuses an approval by a requester; an owner whom nobody else could approve for gives a reason, and may.
 create function private.check_own_approval(p_job public.provision_jobs, p_override_reason text) returns void
 language plpgsql stable set search_path = '' as $$
 declare
@@ -431,9 +400,7 @@ begin
     perform private.check_promotion(v_job.plan_job_id);
     perform private.check_state_is_planned(v_job.plan_job_id);
     -- An approval that is not the last may come before an override, which ends it.
-    if v_job.approvals_received + 1 >= v_job.approvals_required then
-      perform private.check_policies(v_job.plan_job_id);
-    end if;
+    perform private.check_policies(v_job.plan_job_id) where v_job.approvals_received + 1 >= v_job.approvals_required;
     perform private.refuse_locked_modules(array[v_job.module_id], v_job.plan_job_id);
   end if;
   insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, is_override, plan_sha256,
@@ -471,18 +438,14 @@ comment on function private.approve_job is
 
 -- ## what is reviewed
 create function private.plan_changes(p_job bigint, p_address text default null) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_job public.provision_jobs := private.seen_job(p_job);
-  v_answer pg_catalog.jsonb;
-begin
-  select convert_from(a.body, 'UTF8')::pg_catalog.jsonb into v_answer from private.artifacts as a
-  where a.job_id in (v_job.id, v_job.plan_job_id) and a.name = 'changes.json' order by a.job_id, a.attempt desc limit 1;
-  v_answer := coalesce(v_answer, '{"resources": []}');
-  return case when p_address is null then v_answer else jsonb_set(v_answer, '{resources}', coalesce((
-    select jsonb_agg(r) from jsonb_array_elements(v_answer -> 'resources') as r where r ->> 'address' = p_address),
-    '[]')) end;
-end;
+language sql stable security definer set search_path = '' as $$
+  select case when p_address is null then f.found else jsonb_set(f.found, '{resources}', coalesce((
+    select jsonb_agg(r) from jsonb_array_elements(f.found -> 'resources') as r where r ->> 'address' = p_address),
+    '[]')) end
+  from private.seen_job(p_job) as j cross join lateral (select coalesce((
+    select convert_from(a.body, 'UTF8')::pg_catalog.jsonb from private.artifacts as a
+    where a.job_id in (j.id, j.plan_job_id) and a.name = 'changes.json' order by a.job_id, a.attempt desc limit 1),
+    '{"resources": []}') as found) as f
 $$;
 comment on function private.plan_changes is
   'What a job''s plan changes, attribute by attribute (old, new, known after apply), of one resource or of all; '
@@ -500,7 +463,6 @@ create table public.job_comments (
 create index job_comments_job_id_idx on public.job_comments (job_id, id);
 create index job_comments_org_id_idx on public.job_comments (org_id);
 comment on table public.job_comments is 'What members say to each other about a job. Never changed, never removed.';
-comment on column public.job_comments.body is 'What they said, at most 4,000 characters.';
 
 create function private.comment_on_job(p_job bigint, p_body text) returns jsonb
 language plpgsql security definer set search_path = '' as $$

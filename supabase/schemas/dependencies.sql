@@ -46,46 +46,37 @@ create table private.dependency_proposals (
 );
 create index dependency_proposals_producer_id_idx on private.dependency_proposals (producer_id);
 comment on table private.dependency_proposals is
-  'Modules whose outputs the code of another one reads (terraform_remote_state, or Terragrunt''s dependency), as its '
-  'last plan has found.';
+  'Modules whose outputs another one''s code reads (terraform_remote_state, Terragrunt), as of its last plan.';
 comment on column private.dependency_proposals.bindings is 'Inputs of the consumer, each with the output that it is.';
 
 -- The modules that code reads outputs of: by path, or by folder in the same source.
 create function private.read_modules(p_module public.modules, p_reads jsonb)
-returns table (producer_id uuid, bindings jsonb) language plpgsql stable set search_path = '' as $$
-begin
-  return query
-    select distinct on (m.id) m.id, coalesce(nullif(r.value -> 'bindings', 'null'), '{}')
-    from jsonb_array_elements(case when jsonb_typeof(p_reads) = 'array' then p_reads else '[]' end)
-      with ordinality as r (value, place)
-    join public.modules as m on m.org_id = p_module.org_id and m.deleted_at is null and m.id <> p_module.id
-      and case when r.value ? 'folder' then m.source - 'subfolder' = p_module.source - 'subfolder'
-          and trim(both '/' from coalesce(m.source ->> 'subfolder', '')) = r.value ->> 'folder'
-        else m.path = replace(r.value ->> 'workspace', '.', '/') and exists (
-          select from public.organizations as o where o.id = m.org_id and o.slug = r.value ->> 'organization') end
-    where r.place <= 200 order by m.id, r.value -> 'bindings' desc nulls last;
-end;
+returns table (producer_id uuid, bindings jsonb) language sql stable set search_path = '' as $$
+  select distinct on (m.id) m.id, coalesce(nullif(r.value -> 'bindings', 'null'), '{}')
+  from jsonb_array_elements(case when jsonb_typeof(p_reads) = 'array' then p_reads else '[]' end)
+    with ordinality as r (value, place)
+  join public.modules as m on m.org_id = p_module.org_id and m.deleted_at is null and m.id <> p_module.id
+    and case when r.value ? 'folder' then m.source - 'subfolder' = p_module.source - 'subfolder'
+        and trim(both '/' from coalesce(m.source ->> 'subfolder', '')) = r.value ->> 'folder'
+      else m.path = replace(r.value ->> 'workspace', '.', '/') and exists (
+        select from public.organizations as o where o.id = m.org_id and o.slug = r.value ->> 'organization') end
+  where r.place <= 200 order by m.id, r.value -> 'bindings' desc nulls last
 $$;
 
 create function private.propose(p_module public.modules, p_reads jsonb) returns void
-language plpgsql set search_path = '' as $$
-begin
+language sql set search_path = '' as $$
   insert into private.dependency_proposals as d (consumer_id, producer_id, bindings)
   select p_module.id, r.producer_id, r.bindings from private.read_modules(p_module, p_reads) as r
   on conflict (consumer_id, producer_id) do update set bindings = excluded.bindings
-    where d.bindings <> excluded.bindings;
-end;
+    where d.bindings <> excluded.bindings
 $$;
 
 -- Keeps which modules the code of a planned module reads outputs of.
-create function private.note_reads(p_job public.provision_jobs) returns void language plpgsql set search_path = '' as $$
-declare
-  v_module public.modules := (select m from public.modules as m where m.id = p_job.module_id);
-begin
-  delete from private.dependency_proposals as d where d.consumer_id = v_module.id and p_job.status = 'SUCCEEDED'
-    and d.producer_id not in (select r.producer_id from private.read_modules(v_module, p_job.result -> 'reads') as r);
-  perform private.propose(v_module, p_job.result -> 'reads');
-end;
+create function private.note_reads(p_job public.provision_jobs) returns void language sql set search_path = '' as $$
+  delete from private.dependency_proposals as d using public.modules as m
+  where m.id = p_job.module_id and d.consumer_id = m.id and p_job.status = 'SUCCEEDED'
+    and d.producer_id not in (select r.producer_id from private.read_modules(m, p_job.result -> 'reads') as r);
+  select private.propose(m, p_job.result -> 'reads') from public.modules as m where m.id = p_job.module_id
 $$;
 
 -- ## digests
@@ -94,14 +85,12 @@ create table private.output_digests (
   digests jsonb not null
 );
 comment on table private.output_digests is 'A digest of each output of modules that others take outputs of.';
-comment on column private.output_digests.digests is 'By the output''s name, of the current state.';
 
 create table private.read_inputs (
   job_id bigint primary key references public.provision_jobs (id) on delete cascade,
   digests jsonb not null
 );
 comment on table private.read_inputs is 'Digests of the bound values that a job was given.';
-comment on column private.read_inputs.digests is 'By the input''s name.';
 
 create table private.applied_inputs (
   module_id uuid primary key references public.modules (id) on delete cascade,
@@ -173,32 +162,28 @@ $$;
 
 -- Refuses bindings that are not names, that the consumer's own inputs have a value for, or that read what nobody has.
 create function private.check_bindings(p_consumer public.modules, p_producer public.modules, p_bindings jsonb)
-returns void language plpgsql stable set search_path = '' as $$
-begin
-  if jsonb_typeof(p_bindings) <> 'object' or exists (
+returns void language sql stable set search_path = '' as $$
+  select private.fail('RY422', 'Bindings are an object of input names and output names.',
+    'Write {"vpc_id": "id"}; null removes a binding.')
+  where jsonb_typeof(p_bindings) <> 'object' or exists (
     select from jsonb_each(p_bindings) as b
     where jsonb_typeof(b.value) not in ('string', 'null') or b.key !~ '^[A-Za-z_][A-Za-z0-9_:-]{0,127}$'
-      or b.value #>> '{}' !~ '^[A-Za-z_][A-Za-z0-9_:-]{0,127}$') then
-    perform private.fail('RY422', 'Bindings are an object of input names and output names.',
-      'Write {"vpc_id": "id"}; null removes a binding.');
-  end if;
-  perform private.fail('RY409', format('"%s" keeps its own backend, so Runyard has no outputs of it.',
+      or b.value #>> '{}' !~ '^[A-Za-z_][A-Za-z0-9_:-]{0,127}$');
+  select private.fail('RY409', format('"%s" keeps its own backend, so Runyard has no outputs of it.',
     p_producer.path), 'Depend on it without bindings, or let Runyard keep its state.')
   where p_producer.backend = 'own' and jsonb_path_exists(p_bindings, '$.* ? (@ != null)');
-  perform private.fail('RY409', format('"%s" has a value for its input "%s" already.', p_consumer.path, b.key),
+  select private.fail('RY409', format('"%s" has a value for its input "%s" already.', p_consumer.path, b.key),
     'Remove the variable of the module, or bind another input.')
   from jsonb_each(p_bindings) as b join public.variables as v on v.name = b.key
   where b.value <> 'null' and v.org_id = p_consumer.org_id and v.path = p_consumer.path and v.kind = 'input'
     and v.ended_at is null;
-  perform private.fail('RY409', format('The input "%s" of "%s" is bound to "%s" already.', o.input, p_consumer.path,
+  select private.fail('RY409', format('The input "%s" of "%s" is bound to "%s" already.', o.input, p_consumer.path,
     m.path), 'Remove that binding first.')
   from public.module_bindings as o join public.modules as m on m.id = o.producer_id
-  where o.consumer_id = p_consumer.id and o.producer_id <> p_producer.id and p_bindings ->> o.input is not null;
-end;
+  where o.consumer_id = p_consumer.id and o.producer_id <> p_producer.id and p_bindings ->> o.input is not null
 $$;
 
--- Writes or changes an edge, and those of its bindings that are named. The caller has the lock of dependencies, and
--- refuses a cycle.
+-- Writes or changes an edge and its named bindings. The caller has the lock of dependencies, and refuses a cycle.
 create function private.write_dependency(p_consumer uuid, p_producer uuid, p_options jsonb) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -301,15 +286,13 @@ $$;
 comment on function private.remove_dependency is 'Removes a dependency with its bindings. Operators.';
 
 -- The module of an organisation at a path; refuses a path without one.
-create function private.module_at(p_org uuid, p_path text) returns uuid
+create function private.module_at(p_org uuid, p_path text, out v_module uuid)
 language plpgsql stable set search_path = '' as $$
-declare
-  v_module pg_catalog.uuid := (select m.id from public.modules as m where m.org_id = p_org and m.path = p_path
-    and m.deleted_at is null);
 begin
+  v_module := (select m.id from public.modules as m where m.org_id = p_org and m.path = p_path
+    and m.deleted_at is null);
   perform private.fail('RY404', format('There is no module "%s".', left(p_path, 200)),
     'Write its whole path, such as platform/network.') where v_module is null;
-  return v_module;
 end;
 $$;
 
@@ -346,19 +329,6 @@ $$;
 comment on function private.replace_dependencies is
   'Replaces the dependencies of all modules at or below a path ("" is all) by a list of {consumer, producer, bindings, '
   'cascades, is_promotion} with paths; all or nothing. Operators; admins for bindings.';
-
--- Refuses to remove a module that others depend on, and names them.
-create function private.refuse_consumers(p_module public.modules) returns void
-language plpgsql stable set search_path = '' as $$
-declare
-  v_consumers pg_catalog.text := (
-    select string_agg(private.shown_path(m.org_id, m.path), ', ' order by m.path) from public.module_dependencies as d
-    join public.modules as m on m.id = d.consumer_id and m.deleted_at is null where d.producer_id = p_module.id);
-begin
-  perform private.fail('RY409', format('Other modules depend on "%s": %s.', p_module.path, v_consumers),
-    'Remove these dependencies first.') where v_consumers is not null;
-end;
-$$;
 
 -- ## reading
 
@@ -500,15 +470,13 @@ comment on function private.worker_bound_values is
 
 -- Refuses a promotion between modules that do not come from one repository.
 create function private.check_promotion_edge(p_consumer public.modules, p_producer public.modules, p_wanted jsonb)
-returns void language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY422', 'is_promotion is true or false.')
+returns void language sql stable set search_path = '' as $$
+  select private.fail('RY422', 'is_promotion is true or false.')
   where jsonb_typeof(coalesce(p_wanted, 'false')) not in ('boolean', 'null');
-  perform private.fail('RY409', format('"%s" and "%s" do not come from one git repository.', p_consumer.path,
+  select private.fail('RY409', format('"%s" and "%s" do not come from one git repository.', p_consumer.path,
     p_producer.path), 'A commit is promoted between modules of the same repository.')
   where p_wanted = 'true' and (p_consumer.source_kind <> 'git' or p_producer.source_kind <> 'git'
-    or private.repository_key(p_consumer.source ->> 'url') <> private.repository_key(p_producer.source ->> 'url'));
-end;
+    or private.repository_key(p_consumer.source ->> 'url') <> private.repository_key(p_producer.source ->> 'url'))
 $$;
 
 -- Returns why a module may not be applied with a commit, or null.
@@ -536,8 +504,7 @@ begin
 end;
 $$;
 
--- Returns why a plan may not be applied: its commit was not applied where it should have been. Null for one that may,
--- and for a plan that destroys.
+-- Returns why a plan's commit may not be applied here yet. Null for one that may, and for a plan that destroys.
 create function private.plan_promotion_problem(p_plan public.provision_jobs) returns text
 language plpgsql stable set search_path = '' as $$
 begin
@@ -547,14 +514,10 @@ end;
 $$;
 
 -- Refuses to apply a plan of a commit that was not applied where it should have been.
-create function private.check_promotion(p_plan bigint) returns void language plpgsql stable set search_path = '' as $$
-declare
-  v_problem pg_catalog.text := (select private.plan_promotion_problem(j) from public.provision_jobs as j
-    where j.id = p_plan);
-begin
-  perform private.fail('RY409', format('%s', v_problem), 'Apply that module with the same commit first.')
-  where v_problem is not null;
-end;
+create function private.check_promotion(p_plan bigint) returns void language sql stable set search_path = '' as $$
+  select private.fail('RY409', format('%s', p.problem), 'Apply that module with the same commit first.')
+  from (select private.plan_promotion_problem(j) as problem from public.provision_jobs as j where j.id = p_plan) as p
+  where p.problem is not null
 $$;
 
 -- Refuses applies without a plan of modules whose commit was not applied where it should have been.
@@ -584,8 +547,6 @@ where j.status = 'AWAITING_APPROVAL' and j.payload #> '{options,awaits_promotion
   and private.plan_promotion_problem(p) is null;
 comment on view private.promotable_jobs is
   'Applies that would have followed their plans at once, had their commit been applied elsewhere; now it was.';
-
--- ## cascades
 
 -- Cascades: an apply of a module may plan those that depend on it, where the dependency asks for it. One apply makes
 -- one set that names it as its cause; what a consumer's own apply changes is the next one's cause. A plan is applied

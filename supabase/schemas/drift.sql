@@ -122,16 +122,13 @@ end;
 $$;
 
 create function private.drift_overview(p_org uuid, p_path text default '') returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_seen pg_catalog.text[] := private.need_seen(p_org);
-begin
-  return (
+language sql stable security definer set search_path = '' as $$
+  select (
     select coalesce(jsonb_agg(jsonb_build_object('path', g.group_path, 'modules', g.modules, 'resources', g.resources,
       'since', g.since, 'action', private.drift_action(p_org, g.group_path), 'told', array(
         select distinct r.channel || ' ' || r.address_hint
         from public.deliveries as d join public.notification_rules as r on r.id = d.rule_id
-        where v_seen is null and d.org_id = p_org and d.event = 'module.drift' and d.status in ('DELIVERED', 'KEPT')
+        where n.seen is null and d.org_id = p_org and d.event = 'module.drift' and d.status in ('DELIVERED', 'KEPT')
           and d.subject = any (g.subjects) and d.created_at >= g.since order by 1)) order by g.since, g.group_path),
       '[]')
     from (
@@ -140,11 +137,10 @@ begin
       from public.modules as m
       where m.org_id = p_org and m.drift_since is not null and m.deleted_at is null
         and (p_path = '' or m.path = p_path or starts_with(m.path, p_path || '/'))
-        and (v_seen is null or private.is_seen(m.org_id, m.path, v_seen))
+        and (n.seen is null or private.is_seen(m.org_id, m.path, n.seen))
       group by m.group_path
-    ) as g
-  );
-end;
+    ) as g)
+  from private.need_seen(p_org) as n (seen)
 $$;
 comment on function private.drift_overview is
   'The groups with drifted modules at or below a path: how many modules and resources, since when, what is done about '

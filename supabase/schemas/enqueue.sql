@@ -5,43 +5,30 @@
 
 -- Refuses a plan that was made against another state than the module has now.
 create function private.check_state_is_planned(p_plan bigint) returns void
-language plpgsql stable set search_path = '' as $$
-declare
-  v_plan public.provision_jobs;
-begin
-  select * into v_plan from public.provision_jobs where id = p_plan;
-  perform private.fail('RY409', format('The state has moved on since plan %s: it was made against %s, and now there '
-    'is %s.', v_plan.number, case when v_plan.planned_serial < 0 then 'no state' else 'serial '
-    || v_plan.planned_serial end, private.state_serial(v_plan.module_id)), 'Make a new plan, and look at that one.')
-  where v_plan.planned_serial <> private.state_serial(v_plan.module_id);
-end;
+language sql stable set search_path = '' as $$
+  select private.fail('RY409', format('The state has moved on since plan %s: it was made against %s, and now there '
+    'is %s.', p.number, case when p.planned_serial < 0 then 'no state' else 'serial ' || p.planned_serial end,
+    private.state_serial(p.module_id)), 'Make a new plan, and look at that one.')
+  from public.provision_jobs as p where p.id = p_plan and p.planned_serial <> private.state_serial(p.module_id)
 $$;
 
 -- The settings that a plan froze, for the job that applies it: the same module, from the same commit.
-create function private.planned_payload(p_plan bigint) returns jsonb language plpgsql stable set search_path = '' as $$
-declare
-  v_plan public.provision_jobs;
-  v_commit pg_catalog.text;
-begin
-  select * into v_plan from public.provision_jobs where id = p_plan;
-  v_commit := v_plan.result ->> 'commit';
-  return jsonb_set(case when v_commit is null then v_plan.payload
-      else jsonb_set(v_plan.payload, '{module,source,commit}', to_jsonb(v_commit)) end,
-    '{options}', coalesce(v_plan.payload -> 'options', '{}') || jsonb_build_object('plan_job_id', p_plan));
-end;
+create function private.planned_payload(p_plan bigint) returns jsonb language sql stable set search_path = '' as $$
+  select jsonb_set(case when p.result ->> 'commit' is null then p.payload
+      else jsonb_set(p.payload, '{module,source,commit}', p.result -> 'commit') end,
+    '{options}', coalesce(p.payload -> 'options', '{}') || jsonb_build_object('plan_job_id', p_plan))
+  from public.provision_jobs as p where p.id = p_plan
 $$;
 
 -- Refuses variables of one job that are not names and values.
 create function private.check_variables(p_variables jsonb, p_plan text) returns void
-language plpgsql immutable set search_path = '' as $$
-begin
-  perform private.fail('RY422', 'A saved plan has its variables already.', 'Plan again with the new values.')
+language sql immutable set search_path = '' as $$
+  select private.fail('RY422', 'A saved plan has its variables already.', 'Plan again with the new values.')
   where p_plan is not null;
-  perform private.fail('RY422', 'Variables are an object of names and values.',
+  select private.fail('RY422', 'Variables are an object of names and values.',
     'Write {"region": "eu-west-1"}; at most 1 MiB.')
   where jsonb_typeof(p_variables) <> 'object' or octet_length(p_variables::pg_catalog.text) > 1048576 or exists (
-    select from jsonb_object_keys(p_variables) as k where k !~ '^[A-Za-z_][A-Za-z0-9_:-]{0,127}$');
-end;
+    select from jsonb_object_keys(p_variables) as k where k !~ '^[A-Za-z_][A-Za-z0-9_:-]{0,127}$')
 $$;
 
 -- ## jobs
@@ -54,8 +41,7 @@ comment on type private.placement is 'What the queue of a state needs to know ab
 create function private.placements(p_jobs bigint[])
 returns table (job_id bigint, state_key uuid, priority smallint, attempt integer, lane_id integer)
 language sql set search_path = '' as $$
-  -- Modules of a group have the same lane, unless they want different runners or somebody is assigned to one of them
-  -- alone.
+  -- Modules of a group have the same lane, unless they want different runners or one has an assignment of its own.
   with alike as materialized (
     select row_number() over () as place, min(j.job_id) as first_job,
       array_agg(row(j.job_id, j.state_key, j.priority, j.attempt)::private.placement) as jobs
@@ -105,8 +91,7 @@ begin
 end;
 $$;
 
--- Writes the start of new jobs of an organisation: their first event and their place in the queue. The caller holds the
--- locks of their states.
+-- Writes the first events of new jobs and their places in the queue. The caller holds the locks of their states.
 create function private.place_jobs(p_org uuid, p_jobs bigint[], p_reason text) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -124,10 +109,9 @@ end;
 $$;
 
 -- Writes a new job, its first event, and its place in the queue.
-create function private.add_job(p_job public.provision_jobs, p_reason text) returns public.provision_jobs
+create function private.add_job(p_job public.provision_jobs, p_reason text, out v_job public.provision_jobs)
 language plpgsql set search_path = '' as $$
 declare
-  v_job public.provision_jobs;
   v_waits boolean := p_job.approvals_required > 0 or coalesce(p_job.needs_confirmation, false);
 begin
   insert into public.provision_jobs (
@@ -149,7 +133,6 @@ begin
   perform private.freeze_variables(v_job.org_id, array[v_job.id], '{}');
   perform private.lock_state(v_job.org_id, s.state_key) from private.job_states as s where s.job_id = v_job.id;
   perform private.place_jobs(v_job.org_id, array[v_job.id], p_reason);
-  return v_job;
 end;
 $$;
 
@@ -200,34 +183,34 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Refuses a plan that was discarded, and one that an apply has already.
-create function private.check_plan_is_unused(p_plan bigint) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY409', format('Plan %s was discarded.', private.job_number(p_plan)), 'Make a new plan.')
+create function private.check_plan_is_unused(p_plan bigint) returns void language sql stable set search_path = '' as $$
+  select private.fail('RY409', format('Plan %s was discarded.', private.job_number(p_plan)), 'Make a new plan.')
   where private.discarded_at(p_plan) is not null;
-  perform private.fail('RY409', format('Plan %s is already being applied, or was.', private.job_number(p_plan)),
+  select private.fail('RY409', format('Plan %s is already being applied, or was.', private.job_number(p_plan)),
     'Make a new plan.')
   where exists (select from public.provision_jobs as j where j.plan_job_id = p_plan
-    and j.status not in ('FAILED', 'CANCELLED'));
-end;
+    and j.status not in ('FAILED', 'CANCELLED'))
 $$;
 
 -- Refuses to apply what is not a finished plan of the module, a plan twice, and a plan whose state has moved on.
 create function private.check_saved_plan(p_org uuid, p_type public.job_type, p_module uuid, p_plan bigint) returns void
 language plpgsql stable set search_path = '' as $$
 begin
-  if p_type not in ('APPLY', 'DESTROY') or not exists (
+  perform private.fail('RY422', format('Job %s is not a finished plan of this module.', coalesce((
+    select j.number from public.provision_jobs as j where j.id = p_plan and j.org_id = p_org), p_plan)),
+    'Plan first, then apply that plan. A destroy needs a destroy plan; a check of a held job is none.')
+  where p_type not in ('APPLY', 'DESTROY') or not exists (
     select from public.provision_jobs as j
     where j.id = p_plan and j.org_id = p_org and j.module_id = p_module and j.type = 'PLAN' and j.status = 'SUCCEEDED'
       -- A look beside a held job was made without the state's lock, and what carries it out would run without it, too.
       and j.payload #>> '{options,inspects}' is null
       and (p_type <> 'DESTROY' or j.payload #> '{options,destroy}' = 'true')
-  ) then
-    perform private.fail('RY422', format('Job %s is not a finished plan of this module.', coalesce((
-      select j.number from public.provision_jobs as j where j.id = p_plan and j.org_id = p_org), p_plan)),
-      'Plan first, then apply that plan. A destroy needs a destroy plan; a check of a held job is none.');
-  end if;
-  perform private.check_upload_apply(p_plan);
+  );
+  perform private.fail('RY403', format('Plan %s is of a folder on somebody''s disk; that may not be applied to %s.',
+      j.number, m.path),
+    'Push the change and plan the module; or set can_apply_uploads on the module, which admins may.')
+  from public.provision_jobs as j join public.modules as m on m.id = j.module_id
+  where j.id = p_plan and j.payload #>> '{module,source_kind}' = 'upload' and not m.can_apply_uploads;
   perform private.fail('RY409', format('Job %s is a preview: it has values that were not applied, and is never '
     'applied.', private.job_number(p_plan)), 'Apply the modules that it depends on. Then plan this one.')
   from public.provision_jobs as j where j.id = p_plan and j.payload #> '{options,preview}' is not null;
@@ -269,13 +252,11 @@ $$;
 
 -- Names those of these modules that the organisation does not have.
 create function private.refuse_missing_modules(p_org uuid, p_modules uuid[]) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY404', 'There is no such module.', 'It may have been removed.', (
+language sql stable set search_path = '' as $$
+  select private.fail('RY404', 'There is no such module.', 'It may have been removed.', (
     select jsonb_build_object('modules', jsonb_agg(p))::pg_catalog.text from unnest(p_modules) as p
     where not exists (select from public.modules as m where m.id = p and m.org_id = p_org and m.deleted_at is null
-      and private.shown_path(p_org, m.path) = m.path)));
-end;
+      and private.shown_path(p_org, m.path) = m.path)))
 $$;
 
 -- Writes a job for each of these modules, with everything frozen that a runner needs to know about it as it is now;
@@ -365,41 +346,31 @@ end;
 $$;
 
 -- Numbers as a person writes them: "7-9, 12".
-create function private.number_ranges(p_numbers bigint[]) returns text
-language plpgsql immutable set search_path = '' as $$
-begin
-  return (
-    select string_agg(lower(r) || case when upper(r) - lower(r) > 1 then '-' || upper(r) - 1 else '' end, ', '
-      order by r)
-    from unnest((select range_agg(int8range(n, n, '[]')) from unnest(p_numbers) as n)) as r
-  );
-end;
+create function private.number_ranges(p_numbers bigint[]) returns text language sql immutable set search_path = '' as $$
+  select string_agg(lower(r) || case when upper(r) - lower(r) > 1 then '-' || upper(r) - 1 else '' end, ', '
+    order by r)
+  from unnest((select range_agg(int8range(n, n, '[]')) from unnest(p_numbers) as n)) as r
 $$;
 
 -- Refuses to bring in a state where one is kept already, and together with options that would hide what differs.
 create function private.check_bring_state(p_type public.job_type, p_modules uuid[], p_options jsonb) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  if p_type <> 'PLAN' or p_options ?| array['destroy', 'refresh_only', 'targets', 'replace', 'upload_id', 'auto_apply',
-    'confirm'] then
-    perform private.fail('RY422', 'A state is brought in by a plan of the whole module, and nothing is applied after.',
-      'Enqueue a PLAN with bring_state, without targets and without options that apply.');
-  end if;
-  perform private.fail('RY409', format('Runyard has a state of "%s" already.', m.path),
+language sql stable set search_path = '' as $$
+  select private.fail('RY422', 'A state is brought in by a plan of the whole module, and nothing is applied after.',
+    'Enqueue a PLAN with bring_state, without targets and without options that apply.')
+  where p_type <> 'PLAN' or p_options ?| array['destroy', 'refresh_only', 'targets', 'replace', 'upload_id',
+    'auto_apply', 'confirm'];
+  select private.fail('RY409', format('Runyard has a state of "%s" already.', m.path),
     'Plan the module. An older version becomes the newest again by a rollback.')
   from public.modules as m join private.states as s on s.module_id = m.id where m.id = any (p_modules);
-  perform private.fail('RY409', format('"%s" keeps its own backend or is a Pulumi module.', m.path),
+  select private.fail('RY409', format('"%s" keeps its own backend or is a Pulumi module.', m.path),
     'Let Runyard keep the state first (backend null); for Pulumi: runyard state push MODULE FILE.')
-  from public.modules as m where m.id = any (p_modules) and (m.backend = 'own' or m.engine = 'pulumi');
-end;
+  from public.modules as m where m.id = any (p_modules) and (m.backend = 'own' or m.engine = 'pulumi')
 $$;
 
 -- Enqueues a job for each of these modules, as a member requests it, and writes the audit log; returns their numbers.
 create function private.request_jobs(
-  p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[], p_options jsonb
-) returns bigint[] language plpgsql set search_path = '' as $$
-declare
-  v_jobs bigint[];
+  p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[], p_options jsonb, out v_jobs bigint[]
+) language plpgsql set search_path = '' as $$
 begin
   -- Before anything is checked: a module or a runner that is removed meanwhile, a lock that somebody puts on and a plan
   -- that somebody else applies must be seen, also by a job that waits for approval first.
@@ -437,7 +408,6 @@ begin
         select j.number from unnest(v_jobs) as p (id)
         cross join lateral (select j.number from public.provision_jobs as j where j.id = p.id offset 0) as j))));
   end if;
-  return v_jobs;
 end;
 $$;
 
@@ -448,8 +418,7 @@ language sql immutable set search_path = '' as $$
     or p_options -> 'confirm' = 'true' or p_options -> 'bring_state' = 'true' then 'job.apply' else 'job.plan' end
 $$;
 
--- The options of a job of the caller: the plan of somebody who may not apply at one of these paths is not followed by
--- the auto-apply of its module.
+-- The options of the caller's job: no auto-apply follows the plan of somebody who may not apply at one of these paths.
 create function private.caller_options(p_org uuid, p_type public.job_type, p_paths text[], p_options jsonb)
 returns jsonb language plpgsql stable set search_path = '' as $$
 begin
@@ -499,19 +468,6 @@ $$;
 comment on function private.enqueue_job is
   'Enqueues a job for a module, with everything frozen that the runner will need. Idempotent by its key. Operators.';
 
--- Refuses options that do not work for many modules at once.
-create function private.check_module_list(p_modules uuid[], p_options jsonb) returns void
-language plpgsql immutable set search_path = '' as $$
-begin
-  perform private.fail('RY422', 'One call takes 1 to 1,000 modules.', 'Send more in several calls.')
-  where p_modules is null or cardinality(p_modules) not between 1 and 1000;
-  perform private.fail('RY422', 'A saved plan belongs to one module.', 'Apply it with enqueue_job.')
-  where p_options ? 'plan_job_id';
-  perform private.fail('RY422', 'An upload belongs to one module.', 'Plan it with enqueue_job.')
-  where p_options ? 'upload_id' and cardinality(p_modules) > 1;
-end;
-$$;
-
 -- The answer is `json`: it is sent as it is made.
 create function private.enqueue_jobs(p_org uuid, p_type public.job_type, p_modules uuid[], p_options jsonb default '{}')
 returns json language plpgsql security definer set search_path = '' as $$
@@ -522,9 +478,13 @@ declare
   v_jobs bigint[] := '{}';
 begin
   perform private.need_to_run(p_org, p_type, p_modules, p_options);
-  perform private.check_module_list(p_modules, p_options);
-  -- A module that is named twice is meant once. Each job has a key of its own: another call may name other modules,
-  -- too.
+  perform private.fail('RY422', 'One call takes 1 to 1,000 modules.', 'Send more in several calls.')
+  where p_modules is null or cardinality(p_modules) not between 1 and 1000;
+  perform private.fail('RY422', 'A saved plan belongs to one module.', 'Apply it with enqueue_job.')
+  where p_options ? 'plan_job_id';
+  perform private.fail('RY422', 'An upload belongs to one module.', 'Plan it with enqueue_job.')
+  where p_options ? 'upload_id' and cardinality(p_modules) > 1;
+  -- A module that is named twice is meant once. Each job has a key of its own: another call may name others, too.
   select array_agg(u.id order by u.place), array_agg(v_key || '/' || u.id order by u.place) into v_modules, v_keys
   from (select m.id, min(m.place) as place from unnest(p_modules) with ordinality as m (id, place) group by m.id) as u;
   if v_key is not null then

@@ -2,8 +2,7 @@
 -- preferred_runners, so the answer cannot disagree with the claim (a test compares them). Thousands of runners share a
 -- few distances and offers, and each is evaluated once.
 
--- The fresh processes of each runner that may serve a lane: called right, willing, with a slot, and
--- what all of them lack.
+-- The fresh processes of each runner that may serve a lane: named right, willing, free, and what all of them lack.
 create function private.lane_states(
   p_lane integer
 ) returns table (
@@ -130,11 +129,8 @@ from (values
 comment on view private.verdicts is
   'Why a runner does not take a job now: in words about the runner, and, for the verdict that is nearest to "ok", '
   'about the job. Names in braces are filled in.';
-comment on column private.verdicts.code is 'What programs read.';
-comment on column private.verdicts.help is 'What would help the runner.';
 comment on column private.verdicts.summary is 'About the job, when this is the verdict that is nearest to "ok".';
 comment on column private.verdicts.rank is 'The nearer to "ok", the lower: the lowest one says why a job waits.';
-comment on column private.verdicts.next_step is 'What would help the job.';
 
 -- A text with its names in braces filled in.
 create function private.fill_in(p_text text, p_facts jsonb) returns text
@@ -292,39 +288,34 @@ begin
 end;
 $$;
 comment on function private.explain_queue is
-  'Why a queued job waits: the best 20 runners with one reason each, counts per reason, its place in line, and what '
-  'would help. Members.';
+  'Why a job waits: the best 20 runners with reasons, counts per reason, its place in line, what would help. Members.';
 
 create function private.explain_set(p_set uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_set public.job_sets := private.my_set(p_set, 'job.read');
-begin
-  return (
-    with waiting as materialized (
-      select m.waits_for, o.path, m.left_out, m.because_of is not null as is_because, m.is_waiting_for_apply
-      from private.set_members as m join public.modules as o on o.id = m.module_id
-      where m.set_id = v_set.id and m.job_id is null order by o.path limit 500
-    )
-    select jsonb_build_object('waiting', coalesce((
-        select jsonb_agg(jsonb_build_object('module_path', w.path, 'waits_for', (
-          select coalesce(jsonb_agg(jsonb_build_object('module_path', b.path, 'job_number', j.number, 'status',
-            j.status) order by b.path), '[]')
-          from unnest(w.waits_for) as e (id)
-          cross join lateral (select b.path from public.modules as b where b.id = e.id offset 0) as b
-          left join lateral (select t.job_id from private.set_members as t
-            where t.set_id = v_set.id and t.module_id = e.id offset 0) as t on true
-          left join lateral (select * from public.provision_jobs as j where j.id = t.job_id offset 0) as j on true
-          where j.status is distinct from 'SUCCEEDED'))
-          order by w.path)
-        from waiting as w where w.left_out is null), '[]'),
-      'left_out', coalesce((
-        select jsonb_agg(jsonb_build_object('module_path', w.path, 'message', w.left_out) order by w.path)
-        from waiting as w where w.is_because and not w.is_waiting_for_apply), '[]'),
-      'waiting_for_apply', coalesce((
-        select jsonb_agg(jsonb_build_object('module_path', w.path, 'message', w.left_out) order by w.path)
-        from waiting as w where w.is_waiting_for_apply), '[]')));
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.my_set(p_set, 'job.read');
+  with waiting as materialized (
+    select m.waits_for, o.path, m.left_out, m.because_of is not null as is_because, m.is_waiting_for_apply
+    from private.set_members as m join public.modules as o on o.id = m.module_id
+    where m.set_id = p_set and m.job_id is null order by o.path limit 500
+  )
+  select jsonb_build_object('waiting', coalesce((
+      select jsonb_agg(jsonb_build_object('module_path', w.path, 'waits_for', (
+        select coalesce(jsonb_agg(jsonb_build_object('module_path', b.path, 'job_number', j.number, 'status',
+          j.status) order by b.path), '[]')
+        from unnest(w.waits_for) as e (id)
+        cross join lateral (select b.path from public.modules as b where b.id = e.id offset 0) as b
+        left join lateral (select t.job_id from private.set_members as t
+          where t.set_id = p_set and t.module_id = e.id offset 0) as t on true
+        left join lateral (select * from public.provision_jobs as j where j.id = t.job_id offset 0) as j on true
+        where j.status is distinct from 'SUCCEEDED'))
+        order by w.path)
+      from waiting as w where w.left_out is null), '[]'),
+    'left_out', coalesce((
+      select jsonb_agg(jsonb_build_object('module_path', w.path, 'message', w.left_out) order by w.path)
+      from waiting as w where w.is_because and not w.is_waiting_for_apply), '[]'),
+    'waiting_for_apply', coalesce((
+      select jsonb_agg(jsonb_build_object('module_path', w.path, 'message', w.left_out) order by w.path)
+      from waiting as w where w.is_waiting_for_apply), '[]'))
 $$;
 comment on function private.explain_set is
   'Why modules of a set have no job yet: which modules and jobs each one waits for, which wait for an apply of which '

@@ -1,7 +1,6 @@
 -- Numbers that change too often to be rows, one call per organisation every few seconds; and statistics: queue wait,
 -- utilisation, throughput and pass rate by the hour, and each runner's last day in quarters of an hour. Closed hours
--- are rolled up once, so a page reads a few rows per hour, however many jobs there were. Last the figures of the whole
--- installation, for its operator.
+-- are rolled up once, so a page reads a few rows per hour, however many jobs there were.
 
 -- Slots in use of the organisation's own runners, how many runners and unfinished jobs there are, by status, how many
 -- modules, and of the jobs that await approval how many each member cannot approve.
@@ -79,8 +78,6 @@ create table private.load_hourly (
   primary key (org_id, hour)
 );
 comment on table private.load_hourly is 'How busy the runners of each organisation were in closed hours.';
-comment on column private.load_hourly.busy is 'Sum over the heartbeats of running jobs.';
-comment on column private.load_hourly.slots is 'Sum over the heartbeats of slots.';
 
 create table private.waits_hourly (
   org_id uuid not null references public.organizations (id) on delete cascade,
@@ -95,7 +92,6 @@ comment on table private.waits_hourly is
   'How long the jobs that ended in closed hours had waited: counts, which can be added up, as percentiles cannot.';
 comment on column private.waits_hourly.size is
   'The wait from queued to claimed, one of 200 sizes, each a tenth more than the one before; 0 where it is not known.';
-comment on column private.waits_hourly.jobs is 'Jobs that had waited so long.';
 
 create table private.rolled_hours (
   hour timestamptz primary key
@@ -174,33 +170,28 @@ end;
 $$;
 
 create function private.worker_history(p_worker uuid, p_hours integer default 24) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_worker public.workers;
-  v_from pg_catalog.timestamptz := date_bin('15 minutes', now(),
-    '2000-01-01 00:00+00') - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168));
-begin
-  select * into v_worker from public.workers where id = p_worker
-    and (is_shared or org_id in (select private.my_org_ids('module.read')) or id in (select private.my_workers()));
-  perform private.fail('RY404', 'There is no such runner.') where v_worker.id is null;
-  return (
-    select coalesce(jsonb_agg(jsonb_build_object('at', t.at, 'heartbeats', t.heartbeats, 'load',
-      t.busy::double precision / nullif(t.slots, 0), 'status', case when t.draining * 2 > t.heartbeats then 'DRAINING'
-        else 'ONLINE' end) order by t.at), '[]')
+language sql stable security definer set search_path = '' as $$
+  select private.fail('RY404', 'There is no such runner.') where not exists (select from public.workers
+    where id = p_worker and (is_shared or org_id in (select private.my_org_ids('module.read'))
+      or id in (select private.my_workers())));
+  select coalesce(jsonb_agg(jsonb_build_object('at', t.at, 'heartbeats', t.heartbeats, 'load',
+    t.busy::double precision / nullif(t.slots, 0), 'status', case when t.draining * 2 > t.heartbeats then 'DRAINING'
+      else 'ONLINE' end) order by t.at), '[]')
+  from (
+    select k.at, sum(k.heartbeats) as heartbeats, sum(k.busy) as busy, sum(k.slots) as slots,
+      sum(k.draining) as draining
     from (
-      select k.at, sum(k.heartbeats) as heartbeats, sum(k.busy) as busy, sum(k.slots) as slots,
-        sum(k.draining) as draining
-      from (
-        select k.at, k.heartbeats, k.busy, k.slots, k.draining from private.worker_ticks as k
-        where k.worker_id = p_worker
-          and k.at > v_from
-        union all
-        select h.tick_at, h.tick_heartbeats, h.tick_busy, h.tick_slots, h.tick_draining
-        from public.worker_instances as i join private.heartbeats as h on h.instance_id = i.id
-        where i.worker_id = p_worker and h.tick_at > v_from and h.tick_heartbeats > 0
-      ) as k group by k.at
-    ) as t);
-end;
+      select k.at, k.heartbeats, k.busy, k.slots, k.draining from private.worker_ticks as k
+      where k.worker_id = p_worker
+      union all
+      select h.tick_at, h.tick_heartbeats, h.tick_busy, h.tick_slots, h.tick_draining
+      from public.worker_instances as i join private.heartbeats as h on h.instance_id = i.id
+      where i.worker_id = p_worker and h.tick_heartbeats > 0
+    ) as k
+    where k.at > date_bin('15 minutes', now(), '2000-01-01 00:00+00')
+      - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168))
+    group by k.at
+  ) as t
 $$;
 comment on function private.worker_history is
   'A runner''s quarters of an hour [{at, heartbeats, status, load}]; one that is missing had no heartbeat. Members.';
@@ -210,8 +201,7 @@ comment on function private.worker_history is
 -- Figures for the page of charts: how long jobs wait, how busy runners are, how jobs end, over an hour, a day or a
 -- week, and where the waits are the longest. A percentile of hours is not one of the day: waits are counted by their
 -- size, and the counts of closed hours are added up. The longest waits of the last day are read from its jobs.
--- The jobs of an organisation that ended in each step of a span, and how long they had waited; all of them in the row
--- without a time.
+-- The jobs of an organisation that ended in each step, and how long they had waited; a row without a time has all.
 create function private.wait_points(
   p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval
 ) returns table (
@@ -288,8 +278,7 @@ begin
 end;
 $$;
 comment on function private.fleet_stats is
-  'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, the present hour last, and current activity '
-  'now. Members.';
+  'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, this one last, and what runs now. Members.';
 
 -- Events in a span that a chart cannot show: outages, and releases with how many runners have them.
 create function private.figure_marks(p_org uuid, p_from timestamptz, p_to timestamptz) returns jsonb
@@ -341,8 +330,6 @@ $$;
 comment on function private.fleet_figures is
   'Waits (p50, p95, p99), utilisation, throughput and pass rate over 1, 24 or 168 hours: points of a chart, the '
   'whole, and the releases and outages of that time. Members.';
-
--- ## figures for a monitoring system
 
 -- Figures of the installation as a whole, for a monitoring system: counts and times, no names and no organisations.
 -- The waits of the jobs that ended within the last five minutes, in seconds.
@@ -403,24 +390,20 @@ comment on function private.installation_metrics is
 
 -- Is the installation well? For its operator: what keeps vacuum back, whether the sweep comes by, what pages follow.
 create function private.open_transactions() returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
+language sql stable security definer set search_path = '' as $$
   -- While one is open, vacuum cannot remove what claims leave in their index, and each claim steps over all of it. One
   -- of another database does not hinder it.
-  return (
-    select coalesce(jsonb_agg(to_jsonb(a) order by a.seconds desc), '[]') from (
-      select a.pid, a.usename as role, a.application_name as application, a.state,
-        round(extract(epoch from now() - a.xact_start))::integer as seconds
-      from pg_catalog.pg_stat_activity as a
-      where a.xact_start is not null and a.backend_type = 'client backend' and a.pid <> pg_backend_pid()
-        and a.datname = current_database()
-      order by a.xact_start limit 5
-    ) as a);
-end;
+  select coalesce(jsonb_agg(to_jsonb(a) order by a.seconds desc), '[]') from (
+    select a.pid, a.usename as role, a.application_name as application, a.state,
+      round(extract(epoch from now() - a.xact_start))::integer as seconds
+    from pg_catalog.pg_stat_activity as a
+    where a.xact_start is not null and a.backend_type = 'client backend' and a.pid <> pg_backend_pid()
+      and a.datname = current_database()
+    order by a.xact_start limit 5
+  ) as a
 $$;
 comment on function private.open_transactions is
-  'The five oldest open transactions {pid, role, application, state, seconds}: an old one makes every claim slower. '
-  'Service key only.';
+  'The five oldest open transactions {pid, role, application, state, seconds}: they slow claims. Service key only.';
 
 -- Why PostgreSQL cannot write, in its own words; null if it can. Rows that do not fit into memory are
 -- written to the disk, and leave nothing there.

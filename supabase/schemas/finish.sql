@@ -96,8 +96,7 @@ begin
 end;
 $$;
 
--- Ends a lost job that is not tried again: asked to stop, two runners died of it, or no attempt is left. Null for one
--- that is.
+-- Ends a lost job that is not tried again: stopped, fatal to two runners, or out of attempts. Null for one that is.
 create function private.end_lost(p_live private.live_jobs, p_reason text) returns text
 language plpgsql set search_path = '' as $$
 declare
@@ -224,10 +223,8 @@ comment on function private.worker_return_job is
   'CANCELLED. Missing chunks of p_log are named as by worker_finish, and the attempt stays until they came.';
 
 -- Releases a state lock for somebody who knows its id, and never under a running job.
-create function private.release_with_proof(p_module uuid, p_lock_id text) returns private.state_locks
+create function private.release_with_proof(p_module uuid, p_lock_id text, out v_lock private.state_locks)
 language plpgsql set search_path = '' as $$
-declare
-  v_lock private.state_locks;
 begin
   select * into v_lock from private.state_locks where module_id = p_module for update;
   perform private.fail('RY404', 'The state is not locked.') where v_lock.module_id is null;
@@ -241,7 +238,6 @@ begin
   -- Released: the attempt that held it does not return to it any more.
   update private.live_jobs as q set instance_id = null where q.job_id = v_lock.job_id and q.stage = 'HELD';
   perform private.refresh_next(p_module);
-  return v_lock;
 end;
 $$;
 
@@ -301,8 +297,7 @@ begin
 end;
 $$;
 
--- Compares the announced log with the stored one: the ranges that are missing; a difference in content becomes an
--- event.
+-- Compares the announced log with the stored one: the ranges that are missing; other content becomes an event.
 create function private.check_log(p_job bigint, p_attempt integer, p_log jsonb, p_last integer) returns jsonb
 language plpgsql set search_path = '' as $$
 declare
@@ -359,8 +354,7 @@ begin
 end;
 $$;
 
--- Ends an attempt that the runner has, unless its process died or chunks of its log are missing. The caller holds the
--- job and its state's lock.
+-- Ends a runner's attempt, unless its process died or log chunks are missing. The caller holds job and state lock.
 create function private.finish_attempt(
   p_runner private.runner, p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb,
   p_plan_summary jsonb, p_log jsonb
@@ -420,8 +414,7 @@ begin
   if v_runner.is_for_one_job then perform private.check_scope(p_job, p_attempt); end if;
   perform private.lock_state(q.org_id, q.state_key) from private.live_jobs as q
   where q.job_id = p_job and q.instance_id = v_runner.instance_id;
-  -- The fence: only the session that still has the attempt ends it, or that has returned to it before a person
-  -- released it.
+  -- The fence: only the session that has the attempt ends it, or that returned to it before a person released it.
   if private.lock_attempt(v_runner, p_job, p_attempt) then
     return v_answer || private.finish_attempt(v_runner, p_job, p_attempt, p_status, p_result, p_error, p_plan_summary,
       p_log);

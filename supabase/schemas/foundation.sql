@@ -21,6 +21,7 @@ comment on schema private is 'Secrets, sessions, scheduling and the bodies of al
 do $$
 declare
   v_role pg_catalog.text;
+  v_setting pg_catalog.text;
 begin
   foreach v_role in array array['worker', 'executor', 'engine'] loop
     if not exists (select from pg_catalog.pg_roles where rolname = v_role) then
@@ -30,6 +31,14 @@ begin
       execute format('grant %I to authenticator', v_role);
     end if;
     execute format('alter role %I set statement_timeout = %L', v_role, '15s');
+    -- Every statement of a runner's call is an index lookup. A connection that lives for days must not keep the plan
+    -- that was right when the table was empty, nor plan again for every call. (Before PostgreSQL 18 a scan that is
+    -- switched off and taken all the same looks expensive enough to be compiled: therefore no JIT.)
+    execute format('alter role %I set plan_cache_mode = force_generic_plan', v_role);
+    foreach v_setting in array array['enable_seqscan', 'enable_bitmapscan', 'enable_hashjoin', 'enable_mergejoin',
+      'jit'] loop
+      execute format('alter role %I set %I = off', v_role, v_setting);
+    end loop;
   end loop;
   -- Realtime reads its messages table as the runner's role. On hosted Supabase only its own administrator may open that
   -- schema to a new role, but anon may already look in, and sees nothing of ours: so a worker is an anon with policies.
@@ -39,7 +48,6 @@ $$;
 grant usage on schema public to anon, authenticated, service_role, worker, executor, engine;
 grant usage on schema private to authenticated, service_role, worker, executor, engine;
 
--- ## settings of roles
 -- REST applies the settings of the role that a request runs as, hosted and embedded alike. Nobody keeps a transaction
 -- open: an old snapshot keeps vacuum from removing what claims leave behind, and each claim would step over all of it.
 -- Where a role is not the owner's to change, its administrator sets the same (stack/sql/10_roles.sql).
@@ -62,26 +70,6 @@ begin
 end;
 $$;
 alter role current_user set idle_in_transaction_session_timeout = '10min';
-
--- Every statement of a runner's call is an index lookup. A connection that lives for days must not keep the plan that
--- was right when the table was empty, nor plan again for every call. (Before PostgreSQL 18 a scan that is switched off
--- and taken all the same looks expensive enough to be compiled: therefore no JIT.)
-do $$
-declare
-  v_role pg_catalog.text;
-  v_setting pg_catalog.text;
-begin
-  foreach v_role in array array['worker', 'executor', 'engine'] loop
-    execute format('alter role %I set plan_cache_mode = force_generic_plan', v_role);
-    foreach v_setting in array array['enable_seqscan', 'enable_bitmapscan', 'enable_hashjoin', 'enable_mergejoin',
-      'jit'] loop
-      execute format('alter role %I set %I = off', v_role, v_setting);
-    end loop;
-  end loop;
-end;
-$$;
-
--- ## errors
 
 -- Raises an error that a caller can act upon: code RYxxx, what happened, what to do next, machine-readable detail.
 create function private.fail(p_code text, p_message text, p_hint text default null, p_detail text default null)
@@ -173,20 +161,12 @@ $$;
 
 -- Refuses a misspelt option instead of ignoring it.
 create function private.refuse_unknown_keys(p_object jsonb, p_allowed text[]) returns void
-language plpgsql immutable set search_path = '' as $$
-declare
-  v_unknown pg_catalog.text;
-begin
-  if p_object is null then return; end if;
-  if jsonb_typeof(p_object) <> 'object' then
-    perform private.fail('RY422', 'The options must be a JSON object.', 'Send {} for none.');
-  end if;
-  select string_agg(k, ', ' order by k) into v_unknown from jsonb_object_keys(p_object) as k where k <> all (p_allowed);
-  if v_unknown is not null then
-    perform private.fail('RY422', format('Unknown option: %s.', v_unknown),
-      format('Known options: %s.', array_to_string(p_allowed, ', ')));
-  end if;
-end;
+language sql immutable set search_path = '' as $$
+  select private.fail('RY422', 'The options must be a JSON object.', 'Send {} for none.')
+  where jsonb_typeof(p_object) <> 'object';
+  select private.fail('RY422', format('Unknown option: %s.', string_agg(k, ', ' order by k)),
+    format('Known options: %s.', array_to_string(p_allowed, ', ')))
+  from jsonb_object_keys(p_object) as k where k <> all (p_allowed) having count(*) > 0
 $$;
 
 -- A JSON list of strings as text[]; anything else as an empty list.
@@ -242,11 +222,8 @@ from (values
   ('schedule', 'any', null, null, array['path', 'type', 'cron', 'zone'])
 ) as o (object, type, least, most, options) cross join unnest(o.options) as n (option);
 comment on view private.options is 'The options of modules, runners, their scaling and targets, jobs and schedules.';
-comment on column private.options.object is 'What has the option.';
-comment on column private.options.option is 'Its name.';
 comment on column private.options.type is
   'integer, number (of a job), text, boolean, object, list, set (of texts), labels, id or any; null is allowed.';
-comment on column private.options.least is 'The least number, or the shortest text.';
 comment on column private.options.most is 'The greatest number, the longest text, or the largest list in bytes.';
 
 -- Whether a value is of a type and within these bounds.
@@ -298,12 +275,9 @@ $$;
 
 -- Refuses a reason that is longer than the pages, events and heartbeats that repeat it should carry.
 create function private.check_reason(p_reason text) returns void
-language plpgsql immutable strict set search_path = '' as $$
-begin
-  if length(p_reason) > 1000 then
-    perform private.fail('RY422', 'A reason has at most 1,000 characters.', 'Write less, and link to the rest.');
-  end if;
-end;
+language sql immutable strict set search_path = '' as $$
+  select private.fail('RY422', 'A reason has at most 1,000 characters.', 'Write less, and link to the rest.')
+  where length(p_reason) > 1000
 $$;
 
 -- The key of an advisory lock. The only place that makes one.
@@ -361,8 +335,7 @@ create unlogged table private.wake_ups (
   key text primary key,
   sent_at timestamptz not null
 ) with (fillfactor = 50);
-comment on table private.wake_ups is
-  'When each rate-limited wake-up was last sent. UNLOGGED: losing it costs one extra message.';
+comment on table private.wake_ups is 'When each rate-limited wake-up was sent. UNLOGGED: losing it costs a message.';
 
 -- Sends a private broadcast where Realtime exists; does nothing elsewhere.
 create function private.wake(p_topic text, p_event text, p_payload jsonb) returns void
@@ -454,37 +427,26 @@ create unlogged table private.rate_limits (
   used integer not null
 ) with (fillfactor = 50);
 comment on table private.rate_limits is 'Counters of attempts per address and per runner. UNLOGGED: a crash forgives.';
-comment on column private.rate_limits.used is 'Attempts in it.';
 
 create function private.rate_limit(p_key text, p_limit integer, p_window_seconds integer) returns boolean
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_used integer;
-begin
-  if num_nulls(p_key, p_limit, p_window_seconds) > 0 then
-    perform private.fail('RY422', 'A limit needs a key, a number and a time.', 'Send all three.');
-  end if;
+language sql security definer set search_path = '' as $$
+  select private.fail('RY422', 'A limit needs a key, a number and a time.', 'Send all three.')
+  where num_nulls(p_key, p_limit, p_window_seconds) > 0;
   insert into private.rate_limits as r (key, window_started_at, used) values (left(p_key, 500), now(), 1)
   on conflict (key) do update set
     window_started_at = case when r.window_started_at < now() - make_interval(secs => p_window_seconds) then now()
       else r.window_started_at end,
     used = case when r.window_started_at < now() - make_interval(secs => p_window_seconds) then 1 else least(r.used + 1,
       1000000) end
-  returning used into v_used;
-  return v_used <= p_limit;
-end;
+  returning used <= p_limit
 $$;
-comment on function private.rate_limit is
-  'Counts an attempt; true while there are at most so many in the window. Edge functions only.';
+comment on function private.rate_limit is 'Counts an attempt; true up to the limit of the window. Edge functions only.';
 
 -- Refuses a time zone that is not known by its name.
-create function private.check_zone(p_zone text) returns void language plpgsql stable set search_path = '' as $$
-begin
+create function private.check_zone(p_zone text) returns void language sql stable set search_path = '' as $$
   -- PostgreSQL would take "Nowhere5" for a zone five hours from UTC.
-  if p_zone is null or not exists (select from pg_catalog.pg_timezone_names as z where z.name = p_zone)
-    or p_zone like 'posix/%' or p_zone like 'right/%' then
-    perform private.fail('RY422', format('There is no time zone "%s".', left(p_zone, 100)),
-      'Write it as Europe/Lisbon, or UTC.');
-  end if;
-end;
+  select private.fail('RY422', format('There is no time zone "%s".', left(p_zone, 100)),
+    'Write it as Europe/Lisbon, or UTC.')
+  where p_zone is null or not exists (select from pg_catalog.pg_timezone_names as z where z.name = p_zone)
+    or p_zone like 'posix/%' or p_zone like 'right/%'
 $$;

@@ -35,16 +35,14 @@ create unique index git_connections_repository_idx on public.git_connections (or
 create index git_connections_org_id_idx on public.git_connections (org_id, created_at);
 create index git_connections_next_poll_at_idx on public.git_connections (next_poll_at)
   where removed_at is null and poll_seconds > 0;
-comment on table public.git_connections is
-  'Repositories whose pushes plan modules. Modules belong to one by the URL of their source.';
+comment on table public.git_connections is 'Repositories whose pushes plan modules: those with its URL as source.';
 comment on column public.git_connections.url is 'The repository as the member who connected it wrote it.';
 comment on column public.git_connections.repository is 'Host and path: the same for every spelling of the URL.';
 comment on column public.git_connections.base_url is 'Where the provider''s API is; null: at the host of the URL.';
 comment on column public.git_connections.allows_forks is
   'Whether members may request plans of single commits of forks; nothing is ever applied from them.';
 comment on column public.git_connections.allows_identities is
-  'Whether plans of its pull requests get the identities of their modules, though nobody has reviewed their code yet; '
-  'those of forks never do.';
+  'Whether plans of pull requests, whose code nobody has reviewed yet, get their modules'' identities; of forks never.';
 comment on column public.git_connections.app_id is 'The GitHub App that announces it and reports to it; null: none.';
 comment on column public.git_connections.poll_seconds is 'How often it is read without an event; 0 is never.';
 comment on column public.git_connections.refused_at is 'When a delivery with a wrong signature last came.';
@@ -100,11 +98,9 @@ create index git_deliveries_connection_id_idx on public.git_deliveries (connecti
 create index git_deliveries_body_sha256_idx on public.git_deliveries (connection_id, body_sha256);
 create index git_deliveries_job_id_idx on public.git_deliveries (job_id) where verdict = 'PENDING';
 create index git_deliveries_received_at_idx on public.git_deliveries (received_at);
-comment on table public.git_deliveries is
-  'Events of repositories, once each, what they led to, and why. Kept for 30 days.';
+comment on table public.git_deliveries is 'Events of repositories, once each, and what they led to. Kept for 30 days.';
 comment on column public.git_deliveries.delivery_id is
-  'The provider''s id of it: a repeated one changes nothing, nor does the same body with another id that is not '
-  'signed.';
+  'The provider''s id: a repeated one changes nothing, nor the same body with another unsigned id.';
 comment on column public.git_deliveries.event is 'push, pull_request and so on; poll: found without an event.';
 comment on column public.git_deliveries.action is 'What happened to the pull request, as its provider calls it.';
 comment on column public.git_deliveries.ref is 'The branch that was pushed to, as refs/heads/…';
@@ -113,7 +109,6 @@ comment on column public.git_deliveries.verdict is
   'PENDING: a runner reads the repository first · PLANNED · NOTHING: nothing to plan · IGNORED: no such event is '
   'used · FAILED: the repository could not be read · DONE, REFUSED: a command in a comment.';
 comment on column public.git_deliveries.modules is 'For each module of the repository {path, verdict, reason}.';
-comment on column public.git_deliveries.job_id is 'The RESOLVE job that decides it.';
 
 create table public.module_git (
   module_id uuid primary key references public.modules (id) on delete cascade,
@@ -146,9 +141,7 @@ comment on column public.module_git.apply is
   'also plans of pull requests are applied, on request · merge_queue: an entry of GitHub''s merge queue is applied '
   'before it merges · never: plans only · null: as the nearest group above has it, or after_merge.';
 comment on column public.module_git.seen_fingerprint is 'Digest of its watched folders at that commit.';
-comment on column public.module_git.seen_set_id is 'The set that plans it; null: it was not planned.';
-comment on column public.module_git.applied_fingerprint is
-  'Digest of its watched folders at that commit; null: not known yet.';
+comment on column public.module_git.applied_fingerprint is 'Digest of its watched folders there; null: not known yet.';
 comment on column public.module_git.watched is 'The folders that counted then: its own, and its local modules''.';
 comment on column public.module_git.pushes is
   'The commits that were pushed with content that is not applied yet: who pushed them approves none of it.';
@@ -206,15 +199,10 @@ language sql immutable set search_path = '' as $$
 $$;
 
 -- Returns why content that was seen before is not planned again.
-create function private.seen_words(p_git public.module_git) returns text
-language plpgsql stable set search_path = '' as $$
-declare
-  v_job bigint := (select m.job_id from private.set_members as m where m.set_id = p_git.seen_set_id
-    and m.module_id = p_git.module_id);
-begin
-  return format('Same content as %s%s.', left(p_git.seen_commit, 7),
-    case when v_job is not null then ', planned in job ' || private.job_number(v_job) else '' end);
-end;
+create function private.seen_words(p_git public.module_git) returns text language sql stable set search_path = '' as $$
+  select format('Same content as %s', left(p_git.seen_commit, 7)) || coalesce((
+    select ', planned in job ' || private.job_number(m.job_id) from private.set_members as m
+    where m.set_id = p_git.seen_set_id and m.module_id = p_git.module_id), '') || '.'
 $$;
 
 -- Judges a runner's findings in the branches for each module of the repository.
@@ -247,8 +235,7 @@ returns setof private.git_finding language sql stable set search_path = '' as $$
     else f.value ->> 'commit' is not null and f.value ->> 'fingerprint' is null end as is_missing) as n
 $$;
 
--- Writes down what was seen of each module. A missing folder keeps the content that was seen before: it may be
--- found elsewhere.
+-- Writes down what was seen of each module. A missing folder keeps what was seen: it may be found elsewhere.
 create function private.note_seen(p_connection public.git_connections, p_findings private.git_finding[], p_found jsonb)
 returns void language sql set search_path = '' as $$
   insert into public.module_git as g (module_id, org_id, missing_folder, moved_to)

@@ -20,7 +20,6 @@ create index git_apps_org_id_idx on public.git_apps (org_id, created_at);
 -- An app, with its installations, belongs to the organisation that created it.
 create unique index git_apps_number_idx on public.git_apps (api_url, number);
 comment on table public.git_apps is 'GitHub Apps of organisations; without a number one was begun and not created.';
-comment on column public.git_apps.number is 'GitHub''s number of the app.';
 
 create table private.git_app_secrets (
   app_id uuid primary key references public.git_apps (id) on delete cascade,
@@ -30,8 +29,6 @@ create table private.git_app_secrets (
 );
 comment on table private.git_app_secrets is 'Keys of GitHub Apps, sealed by an edge function with its own key.';
 comment on column private.git_app_secrets.state_hash is 'Digest of the state that GitHub returns with its code.';
-comment on column private.git_app_secrets.webhook_secret is 'What its deliveries are signed with; sealed.';
-comment on column private.git_app_secrets.private_key is 'What it signs with; sealed.';
 
 -- squawk-ignore constraint-missing-not-valid, adding-foreign-key-constraint
 alter table public.git_connections add constraint git_connections_app_id_fkey
@@ -65,16 +62,13 @@ comment on function private.start_git_app is
   'Begins a GitHub App: GitHub returns its code within an hour, with the state of this digest. Admins.';
 
 -- An app that was begun with this state; refuses one that was completed, or begun too long ago.
-create function private.begun_app(p_app uuid, p_state_hash text) returns public.git_apps
+create function private.begun_app(p_app uuid, p_state_hash text, out v_app public.git_apps)
 language plpgsql stable set search_path = '' as $$
-declare
-  v_app public.git_apps;
 begin
   select a.* into v_app from public.git_apps as a join private.git_app_secrets as s on s.app_id = a.id
   where a.id = p_app and a.number is null and s.state_hash = p_state_hash and a.created_at > now() - interval '1 hour';
   perform private.fail('RY404', 'There is no such app to create.', 'Begin again in Settings → Git: a code is valid '
     'for an hour, and works once.') where v_app.id is null;
-  return v_app;
 end;
 $$;
 
@@ -89,8 +83,7 @@ begin
   return jsonb_build_object('org_id', v_app.org_id, 'api_url', v_app.api_url);
 end;
 $$;
-comment on function private.pending_git_app is
-  'An app that the caller began with this state, for the exchange of GitHub''s code. Admins.';
+comment on function private.pending_git_app is 'An app that the caller began with this state. Admins.';
 
 create function private.complete_git_app(p_app uuid, p_state_hash text, p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -111,13 +104,11 @@ comment on function private.complete_git_app is
   'Notes what GitHub gave for the code {number, slug, html_url, webhook_secret, private_key}; both secrets are sealed.';
 
 create function private.list_git_apps(p_org uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need('git.read', p_org);
-  return (select coalesce(jsonb_agg(to_jsonb(a) || jsonb_build_object('repositories', (select count(*)
+language sql stable security definer set search_path = '' as $$
+  select private.need('git.read', p_org);
+  select coalesce(jsonb_agg(to_jsonb(a) || jsonb_build_object('repositories', (select count(*)
       from public.git_connections as c where c.app_id = a.id and c.removed_at is null)) order by a.created_at), '[]')
-    from public.git_apps as a where a.org_id = p_org and a.number is not null);
-end;
+  from public.git_apps as a where a.org_id = p_org and a.number is not null
 $$;
 comment on function private.list_git_apps is 'GitHub Apps, and how many repositories each has. Members.';
 
@@ -137,18 +128,9 @@ begin
   return to_jsonb(v_app);
 end;
 $$;
-comment on function private.remove_git_app is
-  'Removes a GitHub App with its key; its repositories stay connected and are polled. Admins.';
+comment on function private.remove_git_app is 'Removes a GitHub App and its key; repositories are polled. Admins.';
 
 -- ## using
-
--- The sealed webhook secret of an app, as that of a repository.
-create function private.git_app_secret(p_app uuid) returns jsonb language sql stable set search_path = '' as $$
-  select jsonb_build_object('org_id', a.org_id, 'provider', 'github', 'webhook_secret', s.webhook_secret, 'is_app',
-    true)
-  from public.git_apps as a join private.git_app_secrets as s on s.app_id = a.id
-  where a.id = p_app and s.webhook_secret is not null
-$$;
 
 create function private.git_app_connection(p_app uuid, p_url text, p_installation bigint) returns uuid
 language plpgsql security definer set search_path = '' as $$
@@ -182,23 +164,17 @@ begin
 end;
 $$;
 comment on function private.git_app_connection is
-  'The connection of a repository that an app''s delivery is about; the first one connects it. Null where no module '
-  'uses it.';
+  'The connection that an app''s delivery is about, made by the first one. Null where no module uses it.';
 
 create function private.worker_repository(p_job bigint, p_attempt integer) returns uuid
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_live private.live_jobs := private.fenced_job(private.this_runner(), p_job, p_attempt);
-begin
-  perform private.fail('RY410', format('The lease of attempt %s of job %s has run out.', p_attempt, p_job),
-    'A token is for the attempt that holds its lease.') where v_live.stage <> 'RUNNING';
-  return (
-    select c.id from public.provision_jobs as j join public.git_connections as c on c.org_id = j.org_id
-      and c.removed_at is null and c.app_id is not null
-      and (c.id = j.target_connection_id or c.repository = private.repository_key(
-        j.payload #>> '{module,source,url}'))
-    where j.id = p_job limit 1);
-end;
+language sql security definer set search_path = '' as $$
+  select private.fail('RY410', format('The lease of attempt %s of job %s has run out.', p_attempt, p_job),
+    'A token is for the attempt that holds its lease.')
+  from private.fenced_job(private.this_runner(), p_job, p_attempt) as q where q.stage <> 'RUNNING';
+  select c.id from public.provision_jobs as j join public.git_connections as c on c.org_id = j.org_id
+    and c.removed_at is null and c.app_id is not null
+    and (c.id = j.target_connection_id or c.repository = private.repository_key(j.payload #>> '{module,source,url}'))
+  where j.id = p_job limit 1
 $$;
 comment on function private.worker_repository is
   'The connection whose GitHub App lets a running job fetch its repository; null where it has none.';
@@ -216,12 +192,14 @@ comment on function private.git_installation is
 
 create function private.git_connection_secret(p_connection uuid) returns jsonb
 language sql stable security definer set search_path = '' as $$
-  select coalesce((
-    select jsonb_build_object('org_id', c.org_id, 'provider', c.provider, 'webhook_secret', s.webhook_secret)
-    from public.git_connections as c join private.git_secrets as s on s.connection_id = c.id
-    where c.id = p_connection and c.removed_at is null and s.webhook_secret is not null),
-    private.git_app_secret(p_connection))
+  select jsonb_build_object('org_id', c.org_id, 'provider', c.provider, 'webhook_secret', s.webhook_secret)
+  from public.git_connections as c join private.git_secrets as s on s.connection_id = c.id
+  where c.id = p_connection and c.removed_at is null and s.webhook_secret is not null
+  union all
+  select jsonb_build_object('org_id', a.org_id, 'provider', 'github', 'webhook_secret', s.webhook_secret, 'is_app',
+    true)
+  from public.git_apps as a join private.git_app_secrets as s on s.app_id = a.id
+  where a.id = p_connection and s.webhook_secret is not null
 $$;
 comment on function private.git_connection_secret is
-  'The provider and the sealed webhook secret of a repository or an app, for the function that receives deliveries; '
-  'null where there is none.';
+  'Provider and sealed webhook secret of a repository or an app, for receiving deliveries; null where there is none.';

@@ -30,9 +30,7 @@ begin
       end) returning * into v_row;
   update public.git_connections set last_delivery_at = now() where id = p_connection;
   perform private.note_push(p_connection, p_delivery);
-  if p_delivery -> 'pull' is not null then
-    perform private.note_pull_request(v_connection, p_delivery);
-  end if;
+  perform private.note_pull_request(v_connection, p_delivery) where p_delivery -> 'pull' is not null;
   if v_reason is null then v_row := private.follow_delivery(v_connection, v_row, p_delivery); end if;
   return jsonb_build_object('is_new', true, 'verdict', v_row.verdict, 'reason', v_row.reason);
 exception when check_violation or invalid_text_representation or not_null_violation or numeric_value_out_of_range then
@@ -218,11 +216,9 @@ begin
   perform private.note_authors(p_connection.id, '#' || v_number, private.text_list(p_delivery -> 'people'));
   perform private.note_branch(r) from public.pull_requests as r where r.connection_id = p_connection.id
     and (r.number = v_number or r.head_branch = v_pull ->> 'base' and r.merge_commit is null);
-  if not v_is_open then
-    perform private.supersede_plans(p_connection.org_id, array(select m.id
-      from private.modules_of_connection(p_connection) as m), v_number::pg_catalog.text,
-      'The pull request was closed.');
-  end if;
+  perform private.supersede_plans(p_connection.org_id, array(select m.id
+    from private.modules_of_connection(p_connection) as m), v_number::pg_catalog.text,
+    'The pull request was closed.') where not v_is_open;
   if v_pull -> 'is_open' <> 'true' then perform private.end_pull(p_connection, v_number); end if;
 end;
 $$;
@@ -275,9 +271,8 @@ language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
 begin
-  if p_group.status not in ('FAILED', 'PASSED') or not p_is_merged and p_group.status = 'PASSED' then
-    perform private.move_group(p_group, 'ENDED');
-  end if;
+  perform private.move_group(p_group, 'ENDED')
+  where p_group.status not in ('FAILED', 'PASSED') or not p_is_merged and p_group.status = 'PASSED';
   if p_is_merged then return; end if;
   perform private.forget_group(p_group);
   update public.job_sets set cancelled_at = now() where id in (p_group.set_id, p_group.apply_set_id)
@@ -307,19 +302,16 @@ begin
     values (p_connection.id, p_delivery ->> 'after', p_connection.org_id, p_delivery ->> 'ref', v_queue ->> 'base',
       p_delivery ->> 'before', (v_queue ->> 'number')::integer)
     on conflict do nothing returning * into v_group;
-    if v_group.head_commit is not null then
-      perform private.move_group(v_group, case when exists (select from private.modules_of_connection(p_connection))
-        then 'WAITING' else 'PASSED' end);
-    end if;
+    perform private.move_group(v_group, case when exists (select from private.modules_of_connection(p_connection))
+      then 'WAITING' else 'PASSED' end) where v_group.head_commit is not null;
     return case when v_group.head_commit is null then 'The entry is known already.' end;
   end if;
   select * into v_group from private.merge_groups where connection_id = p_connection.id
     and head_commit = p_delivery ->> 'after' for update;
   if v_group.head_commit is not null then
     perform private.end_group(v_group, v_queue ->> 'reason' = 'merged');
-    if v_group.apply_set_id is not null then
-      perform private.request_resolve(p_connection, 'An entry left the merge queue');
-    end if;
+    perform private.request_resolve(p_connection, 'An entry left the merge queue')
+    where v_group.apply_set_id is not null;
   end if;
   return case when v_queue ->> 'reason' = 'merged' then 'The entry was merged.' else 'The entry left the queue.' end;
 end;

@@ -162,8 +162,7 @@ language sql stable set search_path = '' as $$
     from unnest(p_rows) as r) as s
 $$;
 
--- The result of a commit {commit, state, description, job, rows}: of its own plans, or of the pull request whose head
--- it is.
+-- The result of a commit {commit, state, description, job, rows}: of its own plans, or of its pull request.
 create function private.commit_report(p_connection public.git_connections, p_commit text) returns jsonb
 language plpgsql stable set search_path = '' as $$
 declare
@@ -225,21 +224,6 @@ begin
 end;
 $$;
 
--- ## sending
-
--- Reserves the connections of leased reports, and leaves out what waits beside them: their content is in them.
-create function private.begin_reports(p_leased bigint[]) returns void language plpgsql set search_path = '' as $$
-begin
-  update private.git_secrets as g set next_report_at = d.lease_until
-  from public.deliveries as d where d.id = any (p_leased) and g.connection_id = d.rule_id;
-  delete from public.deliveries as o where o.id in (
-    select w.id from public.deliveries as w join public.deliveries as d on d.rule_id = w.rule_id
-      and d.subject = w.subject and d.event = 'git.report'
-    where d.id = any (p_leased) and w.status = 'PENDING' and w.id <> all (p_leased)
-    for update of w skip locked);
-end;
-$$;
-
 -- Changes: what a commit or a pull request leads to, for the page and the command that show it.
 
 -- The modules of a change, each with its newest job.
@@ -257,19 +241,15 @@ language sql stable set search_path = '' as $$
     and '#' || l.pull_request = p_key
 $$;
 
--- The commit and the pull request of a change: the pull request of a number, else the one that became the commit.
-create function private.change_pull(p_connection uuid, p_commit text, p_number integer) returns public.pull_requests
-language sql stable set search_path = '' as $$
-  select r from public.pull_requests as r where r.connection_id = p_connection
-    and (r.number = p_number or p_number is null and p_commit in (r.merge_commit, r.head_commit))
-  order by r.merge_commit = p_commit desc nulls last, r.number desc limit 1
-$$;
-
 create function private.git_change(p_connection uuid, p_commit text default null, p_number integer default null)
 returns jsonb language plpgsql stable security definer set search_path = '' as $$
 declare
   v_connection public.git_connections;
-  v_pull public.pull_requests := private.change_pull(p_connection, p_commit, p_number);
+  -- The pull request of the number, else the one that became the commit.
+  v_pull public.pull_requests := (
+    select r from public.pull_requests as r where r.connection_id = p_connection
+      and (r.number = p_number or p_number is null and p_commit in (r.merge_commit, r.head_commit))
+    order by r.merge_commit = p_commit desc nulls last, r.number desc limit 1);
   v_key pg_catalog.text := coalesce('#' || p_number, p_commit);
   v_git pg_catalog.jsonb;
 begin
@@ -288,10 +268,9 @@ begin
     'is_behind', v_pull.is_open and v_git ->> 'base_commit' is distinct from coalesce(v_connection.heads
       ->> ('refs/heads/' || v_pull.base), v_git ->> 'base_commit'),
     'report', private.commit_report(v_connection, coalesce(p_commit, v_pull.head_commit)) - array['rows', 'job'],
-    'rows', private.change_rows(v_connection, v_key), 'deliveries', (
-      select coalesce(jsonb_agg(private.delivery_json(d) - 'modules' order by d.id desc), '[]') from (
-        select * from public.git_deliveries as d where d.connection_id = p_connection
-          and (d.pull_request = v_pull.number or d.after_commit = p_commit) order by d.id desc limit 10) as d),
+    'rows', private.change_rows(v_connection, v_key), 'deliveries', to_jsonb(array(
+      select private.delivery_json(d) - 'modules' from public.git_deliveries as d where d.connection_id = p_connection
+        and (d.pull_request = v_pull.number or d.after_commit = p_commit) order by d.id desc limit 10)),
     'reports', (
       select coalesce(jsonb_agg(jsonb_build_object('title', d.title, 'status', d.status, 'note', d.note, 'at',
         coalesce(d.finished_at, d.created_at)) order by d.id desc), '[]') from (
@@ -301,8 +280,7 @@ begin
 end;
 $$;
 comment on function private.git_change is
-  'What a commit or a pull request led to: its modules with results, counts and jobs, its events and its reports. '
-  'Members.';
+  'What a commit or a pull request led to: modules with results, counts and jobs, its events and its reports. Members.';
 
 -- Builds the check of a queued commit {state, description}; null where the commit is not in a queue.
 create function private.queue_report(p_connection uuid, p_commit text) returns jsonb
@@ -354,7 +332,12 @@ declare
   v_leased bigint[];
 begin
   perform private.fail('RY422', 'A sender takes 1 to 100 messages.') where coalesce(p_limit, 0) not between 1 and 100;
-  perform private.end_orphans();
+  -- Written by an event at the moment when the rule was removed.
+  update public.deliveries as d set status = 'FAILED', finished_at = now(), note = case d.event
+    when 'git.report' then 'The token was removed.' else 'The rule was removed.' end
+  where d.status = 'PENDING' and d.next_at <= now()
+    and not exists (select from private.notification_secrets as s where s.rule_id = d.rule_id)
+    and not exists (select from private.git_secrets as g where g.connection_id = d.rule_id and g.token is not null);
   with mine as (
     select d.id from public.deliveries as d join private.due_deliveries() as u on u.id = d.id
     where d.status = 'PENDING' and (d.lease_until is null or d.lease_until <= now())
@@ -365,7 +348,13 @@ begin
     from mine as m where d.id = m.id returning d.id
   )
   select coalesce(array_agg(t.id), '{}') into v_leased from taken as t;
-  perform private.begin_reports(v_leased);
+  update private.git_secrets as g set next_report_at = d.lease_until
+  from public.deliveries as d where d.id = any (v_leased) and g.connection_id = d.rule_id;
+  delete from public.deliveries as o where o.id in (
+    select w.id from public.deliveries as w join public.deliveries as d on d.rule_id = w.rule_id
+      and d.subject = w.subject and d.event = 'git.report'
+    where d.id = any (v_leased) and w.status = 'PENDING' and w.id <> all (v_leased)
+    for update of w skip locked);
   return (
     select coalesce(jsonb_agg(jsonb_build_object('id', d.id, 'lease', d.lease_id, 'org', d.org_id, 'event', d.event,
       'event_id', d.event_id,

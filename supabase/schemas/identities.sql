@@ -34,30 +34,13 @@ create table public.job_identities (
     case kind when 'custom' then name not in ('aws', 'gcp', 'azure', 'vault', 'kubernetes') else name = kind end),
   constraint job_identities_complete check (private.is_identity_complete(kind, settings))
 );
-comment on table public.job_identities is
-  'What jobs are in a cloud: the audience of their tokens, and the roles that they assume. No secrets.';
+comment on table public.job_identities is 'What jobs are in a cloud: audiences of tokens, and roles. No secrets.';
 comment on column public.job_identities.name is 'Its kind; a custom one has a name of its own.';
 comment on column public.job_identities.kind is 'aws, gcp, azure, vault, kubernetes, or custom for any other audience.';
 comment on column public.job_identities.audience is 'The aud claim of its tokens.';
 comment on column public.job_identities.settings is 'Fields of its kind, such as plan_role and apply_role.';
 
 -- ## attaching
-
--- Refuses fields that the kind does not have, and values that are not texts.
-create function private.check_identity_settings(p_kind text, p_settings jsonb) returns void
-language plpgsql immutable set search_path = '' as $$
-begin
-  perform private.refuse_unknown_keys(p_settings, case p_kind
-    when 'aws' then array['plan_role', 'apply_role', 'region']
-    when 'gcp' then array['provider', 'plan_account', 'apply_account']
-    when 'azure' then array['tenant_id', 'subscription_id', 'plan_client_id', 'apply_client_id']
-    when 'vault' then array['address', 'namespace', 'mount', 'plan_role', 'apply_role']
-    when 'kubernetes' then array['server', 'certificate_authority'] else '{}' end);
-  perform private.fail('RY422', 'The settings of an identity are texts of one line.')
-  where exists (select from jsonb_each(p_settings) as s where jsonb_typeof(s.value) <> 'string'
-    or s.value #>> '{}' ~ '[[:cntrl:]]');
-end;
-$$;
 
 -- The audience that a provider's own documentation uses.
 create function private.usual_audience(p_kind text, p_settings jsonb) returns text
@@ -78,7 +61,15 @@ begin
   perform private.need('identity.manage', p_org, p_path);
   perform private.need_target(p_org, p_path);
   perform private.refuse_unknown_keys(p_spec, array['kind', 'name', 'audience', 'settings']);
-  perform private.check_identity_settings(v_kind, v_settings);
+  perform private.refuse_unknown_keys(v_settings, case v_kind
+    when 'aws' then array['plan_role', 'apply_role', 'region']
+    when 'gcp' then array['provider', 'plan_account', 'apply_account']
+    when 'azure' then array['tenant_id', 'subscription_id', 'plan_client_id', 'apply_client_id']
+    when 'vault' then array['address', 'namespace', 'mount', 'plan_role', 'apply_role']
+    when 'kubernetes' then array['server', 'certificate_authority'] else '{}' end);
+  perform private.fail('RY422', 'The settings of an identity are texts of one line.')
+  where exists (select from jsonb_each(v_settings) as s where jsonb_typeof(s.value) <> 'string'
+    or s.value #>> '{}' ~ '[[:cntrl:]]');
   insert into public.job_identities as i (org_id, path, name, kind, audience, settings, created_by)
   values (p_org, p_path, coalesce(p_spec ->> 'name', v_kind), v_kind,
     coalesce(p_spec ->> 'audience', private.usual_audience(v_kind, v_settings)), v_settings,
@@ -96,35 +87,27 @@ exception when check_violation or not_null_violation then
 end;
 $$;
 comment on function private.attach_identity is
-  'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, settings}. '
-  'Admins.';
+  'Attaches one to a module or group, or changes the one of that name {kind, name, audience, settings}. Admins.';
 
 -- An identity that the caller may do this with.
-create function private.my_job_identity(p_job_identity uuid, p_verb text) returns public.job_identities
+create function private.my_job_identity(p_job_identity uuid, p_verb text, out v_identity public.job_identities)
 language plpgsql stable set search_path = '' as $$
-declare
-  v_identity public.job_identities;
 begin
   select * into v_identity from public.job_identities
   where id = p_job_identity and private.may_see(org_id, path);
   perform private.fail('RY404', 'There is no such identity of jobs.') where v_identity.id is null;
   perform private.need(p_verb, v_identity.org_id, v_identity.path);
-  return v_identity;
 end;
 $$;
 
 create function private.detach_identity(p_job_identity uuid) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_identity public.job_identities := private.my_job_identity(p_job_identity, 'identity.manage');
-begin
-  delete from public.job_identities where id = p_job_identity;
-  return private.audited(to_jsonb(v_identity), 'job_identity.detached',
-    concat_ws(' ', v_identity.name, nullif(v_identity.path, '')));
-end;
+language sql security definer set search_path = '' as $$
+  select private.my_job_identity(p_job_identity, 'identity.manage');
+  with gone as (delete from public.job_identities where id = p_job_identity returning *)
+  select private.audited(to_jsonb(g), 'job_identity.detached', concat_ws(' ', g.name, nullif(g.path, '')))
+  from gone as g
 $$;
-comment on function private.detach_identity is
-  'Detaches an identity. Jobs that run get no further token for it. Admins.';
+comment on function private.detach_identity is 'Detaches an identity. Running jobs get no more tokens for it. Admins.';
 
 create function private.set_identity_subject(p_org uuid, p_template text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -347,5 +330,4 @@ begin
       where private.may_see(v_module.org_id, i.path)), '[]'));
 end;
 $$;
-comment on function private.preview_identities is
-  'The identities that a module''s next job would have, and the claims of their tokens. Members.';
+comment on function private.preview_identities is 'The identities of a module''s next job, with their claims. Members.';

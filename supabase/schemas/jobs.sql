@@ -9,8 +9,7 @@ comment on type public.job_status is 'Where a job is. SUCCEEDED, FAILED and CANC
 
 create type public.job_phase as enum ('PREPARE', 'FETCH', 'INPUTS', 'INIT', 'PLAN', 'APPLY', 'DESTROY', 'OUTPUT',
   'REPORT');
-comment on type public.job_phase is
-  'What a running job is doing. From APPLY or DESTROY on it may have changed infrastructure.';
+comment on type public.job_phase is 'What a running job does. From APPLY or DESTROY on it may have changed something.';
 
 create type public.cancel_kind as enum ('AFTER_STEP', 'GRACEFUL', 'KILL');
 comment on type public.cancel_kind is
@@ -18,8 +17,7 @@ comment on type public.cancel_kind is
 
 -- A constraint is parsed again by every statement that writes, as long as it is: a call is short, and its body stays
 -- compiled.
--- Whether a job is about one thing. A reading for move-in is about a repository that nobody has connected, a test of
--- policies about plans.
+-- Whether a job is about one thing. A reading for move-in is about a new repository, a test of policies about plans.
 create function private.is_about_one_thing(
   p_type public.job_type, p_module uuid, p_worker uuid, p_identity uuid, p_connection uuid
 ) returns boolean language plpgsql immutable set search_path = '' as $$
@@ -129,23 +127,18 @@ create policy "Members see their organisation's jobs" on public.provision_jobs
   for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
     or org_id = any(array(select private.my_org_ids()))
     and target_connection_id is null and private.is_seen(org_id, module_path, array(select private.my_prefixes())));
-comment on table public.provision_jobs is
-  'Jobs: one row per unit of work, from the request to its end. Written by functions only.';
+comment on table public.provision_jobs is 'Jobs: one row per unit of work, request to end. Written by functions only.';
 comment on column public.provision_jobs.id is 'Internal: calls, folders and containers have it. People see the number.';
 comment on column public.provision_jobs.number is
   'The number of its run in the organisation, from 1; a plan and the apply that follows it have the same.';
 comment on column public.provision_jobs.module_path is
-  'That module''s path when it was enqueued; of a RESOLVE job, the module whose runners may do it; of a POLICY_TEST, '
-  'the path of the plans.';
-comment on column public.provision_jobs.payload is
-  'Everything the runner needs, frozen when it was enqueued. No secrets.';
+  'The module''s path then; of a RESOLVE job, the module whose runners may do it; of a POLICY_TEST, the plans'' path.';
+comment on column public.provision_jobs.payload is 'All that the runner needs, frozen at the request. No secrets.';
 comment on column public.provision_jobs.priority is 'Lower runs sooner; 100 is usual.';
-comment on column public.provision_jobs.attempt is
-  'The number of the current or last try. Every write of a runner carries it.';
+comment on column public.provision_jobs.attempt is 'The number of the current or last try; runners'' writes have it.';
 comment on column public.provision_jobs.steps is
   'Steps of the attempt: [{name, title, phase, status, started_at, finished_at, first_seq, last_seq}].';
 comment on column public.provision_jobs.error is 'Why it failed: {code, message, hint}.';
-comment on column public.provision_jobs.approval_deadline_at is 'When it is cancelled for lack of approval.';
 comment on column public.provision_jobs.needs_confirmation is
   'Whether it waits for a member to confirm its plan, where no approval is needed either.';
 comment on column public.provision_jobs.planned_serial is
@@ -153,20 +146,13 @@ comment on column public.provision_jobs.planned_serial is
 comment on column public.provision_jobs.plan_sha256 is
   'Digest of the plan file: of a finished plan, the one that its runner sealed; of an apply, the one that it applies.';
 comment on column public.provision_jobs.message is 'Why it was requested; an apply has its plan''s.';
-comment on column public.provision_jobs.plan_job_id is 'The plan whose saved result it applies.';
-comment on column public.provision_jobs.is_followed is
-  'Whether an apply with the same number followed this plan: lists show that one.';
-comment on column public.provision_jobs.idempotency_key is
-  'The caller''s own key: enqueueing the module again with it returns this job.';
-comment on column public.provision_jobs.is_quarantined is
-  'Whether it took down two different runners and was taken out.';
-comment on column public.provision_jobs.late_report is
-  'What an attempt reported after it had lost the job. It changed nothing.';
-comment on column public.provision_jobs.last_log_seq is
-  'Last chunk of the current attempt''s log that the finish call announced.';
+comment on column public.provision_jobs.is_followed is 'Whether an apply with its number followed: lists show that.';
+comment on column public.provision_jobs.idempotency_key is 'The caller''s own key: again, it returns this job.';
+comment on column public.provision_jobs.is_quarantined is 'Whether it was taken out after two runners died of it.';
+comment on column public.provision_jobs.late_report is 'What an attempt reported after it had lost the job.';
+comment on column public.provision_jobs.last_log_seq is 'The last chunk of the log, as the finish call announced it.';
 comment on column public.provision_jobs.log_day is
-  'Day (UTC) on which its current attempt was claimed: the partition of that log. An earlier attempt''s day is not '
-  'after it.';
+  'Day (UTC) on which its attempt was claimed: the log''s partition. Earlier attempts'' days are not after it.';
 comment on column public.provision_jobs.slimmed_at is
   'When payload, steps, plan and result were removed: 90 days after its end. It cannot be retried from then on.';
 
@@ -238,15 +224,12 @@ cross join lateral (
   where j.module_id = m.id and j.type in ('APPLY', 'DESTROY', 'DRIFT') order by j.id desc limit 1
 ) as j
 where m.deleted_at is null;
-comment on view public.last_jobs is
-  'The newest apply, destroy or drift check of each module that has one: how its infrastructure is.';
-comment on column public.last_jobs.number is 'The number of its run in the organisation.';
+comment on view public.last_jobs is 'The newest apply, destroy or drift check of each module that has one.';
 
 -- ## scheduling
 create type private.job_stage as enum ('WAITING', 'BACKOFF', 'READY', 'RUNNING', 'HELD');
 comment on type private.job_stage is
-  'WAITING: behind another job of its state · BACKOFF: next, but not yet · READY: may be claimed · RUNNING: claimed · '
-  'HELD: needs attention.';
+  'WAITING: behind another of its state · BACKOFF: next, not yet · READY to be claimed · RUNNING · HELD for attention.';
 
 create sequence private.ready_seq;
 comment on sequence private.ready_seq is 'Order in which jobs became ready.';
@@ -288,26 +271,18 @@ create index live_jobs_waiting_idx on private.live_jobs (state_key, priority, jo
 create index live_jobs_instance_id_idx on private.live_jobs (instance_id) where stage = 'RUNNING';
 create index live_jobs_aged_from_idx on private.live_jobs (aged_from) where aged_from is not null;
 create index live_jobs_not_before_at_idx on private.live_jobs (not_before_at) where stage = 'BACKOFF';
-comment on table private.live_jobs is
-  'What the claim knows: one narrow row for each job that is queued, running or in need of attention.';
+comment on table private.live_jobs is 'What the claim knows: a narrow row for each queued, running or held job.';
 comment on column private.live_jobs.job_id is 'The job. No foreign key: the same function writes both rows.';
-comment on column private.live_jobs.state_key is
-  'What only one job at a time may act on: the module, or the runner it deploys.';
+comment on column private.live_jobs.state_key is 'What one job at a time may act on: a module, a runner it deploys.';
 comment on column private.live_jobs.lane_id is 'Which runners may take it; set while it is ready.';
 comment on column private.live_jobs.ready_seq is 'When it became ready, as a number: fairness between modules.';
 comment on column private.live_jobs.session_id is 'The session that has it: the third part of the fence.';
-comment on column private.live_jobs.claim_request_id is
-  'The claim that took it, so that a repeated claim gets the same answer.';
+comment on column private.live_jobs.claim_request_id is 'The claim that took it: a repeated one gets the same answer.';
 comment on column private.live_jobs.lease_until is 'The lease as claimed; the instance''s heartbeats prolong it.';
-comment on column private.live_jobs.has_touched is
-  'Whether this attempt may have changed infrastructure. If it dies now, a person decides.';
-comment on column private.live_jobs.unlisted_at is
-  'Since when the runner''s heartbeats do not mention it, although it has it.';
-comment on column private.live_jobs.returned is
-  'How many attempts were given back unused; they do not count against the limit.';
-comment on column private.live_jobs.aged_from is
-  'The lane that it waited in for ten minutes, before it was given the usual priority.';
-comment on column private.live_jobs.stage is 'Where it stands in its queue.';
+comment on column private.live_jobs.has_touched is 'Whether a person decides if it dies: it may have changed things.';
+comment on column private.live_jobs.unlisted_at is 'Since when its runner''s heartbeats do not mention it.';
+comment on column private.live_jobs.returned is 'How many attempts were given back; they do not count for the limit.';
+comment on column private.live_jobs.aged_from is 'The lane that it left after ten minutes, for the usual priority.';
 
 -- A function, as is_about_one_thing is: as six conditions they were a tenth of a claim.
 -- Whether a row has what its stage needs and nothing that belongs to another.
@@ -342,8 +317,7 @@ create table private.job_transitions (
   description text not null,
   primary key (from_status, to_status, event)
 );
-comment on table private.job_transitions is
-  'Every change of status that is allowed, and the events that record it. Anything else is refused.';
+comment on table private.job_transitions is 'Every allowed change of status, with its events. Others are refused.';
 insert into private.job_transitions (from_status, to_status, event, description) values
 ('AWAITING_APPROVAL', 'QUEUED', 'approved', 'Enough members approved.'),
 ('AWAITING_APPROVAL', 'QUEUED', 'confirmed', 'A member confirmed its plan.'),
@@ -424,9 +398,7 @@ create table public.job_events (
   primary key (job_id, id)
 );
 create index job_events_org_id_idx on public.job_events (org_id, at desc, id desc);
-comment on table public.job_events is
-  'Every change of every job, with actor and reason. Replaying a job''s events gives its status.';
-comment on column public.job_events.detail is 'More, for programs.';
+comment on table public.job_events is 'Every change of every job, with actor and reason: replayed, its status.';
 
 -- Deletes jobs with their events and logs. Logs are found by job and day: no index of theirs has the organisation.
 create function private.delete_jobs(p_jobs bigint[]) returns integer
@@ -522,16 +494,14 @@ end;
 $$;
 
 -- The labels of a job that needs more than its module does. Refuses more than a runner can have.
-create function private.job_labels(p_module text[], p_more text[]) returns text[]
+create function private.job_labels(p_module text[], p_more text[], out v_labels text[])
 language plpgsql immutable set search_path = '' as $$
-declare
-  v_labels pg_catalog.text[] := private.sorted_labels(p_module || p_more);
 begin
+  v_labels := private.sorted_labels(p_module || p_more);
   if not private.is_label_list(v_labels) then
     perform private.fail('RY422', 'The module''s labels and the job''s are too many together.',
       'At most 32 labels of 1,000 characters in all: no runner has more.');
   end if;
-  return v_labels;
 end;
 $$;
 
@@ -551,8 +521,7 @@ begin
 end;
 $$;
 
--- Whether a plan or a drift check found changes. A drift check also lists outputs that no apply has written yet:
--- resources alone are drift.
+-- Whether a plan or a drift check found changes. Outputs that no apply has written yet are no drift; resources are.
 create function private.has_found_changes(p_type public.job_type, p_payload jsonb, p_summary jsonb) returns boolean
 language plpgsql immutable set search_path = '' as $$
 begin
@@ -592,16 +561,13 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- A job that the caller may do this with.
-create function private.seen_job(p_job bigint, p_verb text default 'job.read') returns public.provision_jobs
+create function private.seen_job(p_job bigint, p_verb text default 'job.read', out v_job public.provision_jobs)
 language plpgsql stable set search_path = '' as $$
-declare
-  v_job public.provision_jobs;
 begin
   select * into v_job from public.provision_jobs as j where id = p_job and private.sees_job(j);
   if v_job.id is null then
     perform private.fail('RY404', 'There is no such job.', 'It may be past its retention period.');
   end if;
   perform private.need(p_verb, v_job.org_id, v_job.module_path);
-  return v_job;
 end;
 $$;

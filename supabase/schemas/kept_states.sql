@@ -28,38 +28,21 @@ create table private.kept_states (
 create index kept_states_module_id_idx on private.kept_states (module_id);
 create index kept_states_org_id_idx on private.kept_states (org_id);
 comment on table private.kept_states is
-  'States that a runner wrote to its disk and could not store, because a person had released its job meanwhile. A '
-  'person decides about each.';
+  'States that a job wrote and that were not stored: a person released it. Newest first, without text. Members.';
 comment on column private.kept_states.number is 'The how manieth write of that attempt it was.';
 comment on column private.kept_states.body is 'The state file''s text. It may contain secrets: only admins read it.';
 comment on column private.kept_states.written_at is 'When the engine wrote it, by the runner''s clock.';
 
 create function private.kept_states(p_job bigint) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_module pg_catalog.uuid;
-begin
-  select j.module_id into v_module from public.provision_jobs as j where j.id = p_job;
-  perform private.my_module(v_module, 'state.read');
-  return (
-    select coalesce(jsonb_agg(to_jsonb(k) - 'body' - 'org_id' || jsonb_build_object('size', octet_length(k.body))
-      order by k.attempt desc, k.number desc), '[]')
-    from private.kept_states as k where k.job_id = p_job);
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.my_module((select j.module_id from public.provision_jobs as j where j.id = p_job), 'state.read');
+  select coalesce(jsonb_agg(to_jsonb(k) - 'body' - 'org_id' || jsonb_build_object('size', octet_length(k.body))
+    order by k.attempt desc, k.number desc), '[]')
+  from private.kept_states as k where k.job_id = p_job
 $$;
 comment on function private.kept_states is
   'States that a job wrote and that were not stored, newest first, without their text: a person released the job '
   'meanwhile. Members.';
-
--- Refuses a further kept state of a job while people have many to decide about.
-create function private.check_kept_room(p_job bigint) returns void language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY429', format('1,000 states of job %s wait for a decision, which is the limit.',
-    private.job_number(p_job)), 'Store or discard some of them on the job''s page.')
-  where (select count(*) from private.kept_states as k
-    where k.job_id = p_job and k.stored_at is null and k.discarded_at is null) > 1000;
-end;
-$$;
 
 -- Whether an attempt may have written something at a time. Its job may have the number of another project's: a runner
 -- that kept a state without its project asks this first.
@@ -104,7 +87,10 @@ begin
     left(coalesce(p_reason, ''), 1000), v_runner.worker_name, coalesce(p_written_at, now()))
   on conflict (job_id, attempt, number, sha256) do nothing;
   if found then
-    perform private.check_kept_room(p_job);
+    perform private.fail('RY429', format('1,000 states of job %s wait for a decision, which is the limit.',
+      private.job_number(p_job)), 'Store or discard some of them on the job''s page.')
+    where (select count(*) from private.kept_states as k
+      where k.job_id = p_job and k.stored_at is null and k.discarded_at is null) > 1000;
     perform private.record_job_event(v_job, 'state_kept', null, null, 'worker', v_runner.worker_id,
       v_runner.worker_name, 'A state of this attempt was not stored.', jsonb_build_object('number', p_number, 'serial',
         v_new.serial));
@@ -117,16 +103,13 @@ comment on function private.worker_state_keep is
   'decide about. Without a body: whether the attempt may have written one then.';
 
 -- A kept state for an admin of its organisation; open = nobody has decided about it.
-create function private.my_kept_state(p_id uuid, p_is_open boolean) returns private.kept_states
+create function private.my_kept_state(p_id uuid, p_is_open boolean, out v_kept private.kept_states)
 language plpgsql set search_path = '' as $$
-declare
-  v_kept private.kept_states;
 begin
   select * into v_kept from private.kept_states where id = p_id;
   perform private.my_module(v_kept.module_id, 'state.write');
   perform private.fail('RY409', 'Somebody has decided about this state already.', 'Look at the job again.')
   where v_kept.discarded_at is not null or p_is_open and v_kept.stored_at is not null;
-  return v_kept;
 end;
 $$;
 
@@ -152,8 +135,7 @@ begin
   return to_jsonb(v_kept) - 'org_id' || jsonb_build_object('job_number', private.job_number(v_kept.job_id));
 end;
 $$;
-comment on function private.kept_state is
-  'The text of a state that was not stored (body). Reading it is audited. Admins.';
+comment on function private.kept_state is 'The text of a state that was not stored (body); reading is audited. Admins.';
 
 create function private.discard_kept_state(p_id uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$

@@ -18,10 +18,8 @@ create unlogged table private.heartbeats (
   tick_draining integer not null default 0
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.2);
 comment on table private.heartbeats is
-  'Last heartbeat of each instance. UNLOGGED and unpublished: one costs 50 bytes of WAL and no message. Empty after a '
-  'crash.';
+  'Last heartbeat of each instance. UNLOGGED and unpublished: 50 bytes of WAL, no message. Empty after a crash.';
 comment on column private.heartbeats.tick_at is 'Start of the quarter of an hour that the counters below are for.';
-comment on column private.heartbeats.tick_heartbeats is 'Heartbeats in that quarter.';
 comment on column private.heartbeats.tick_busy is 'Sum over those heartbeats of the jobs that were running.';
 comment on column private.heartbeats.tick_slots is 'Sum over those heartbeats of the slots.';
 comment on column private.heartbeats.tick_draining is 'Those of them that were sent while draining.';
@@ -46,8 +44,7 @@ comment on column private.worker_ticks.draining is 'Heartbeats sent while draini
 
 create type private.offer as (engines jsonb, engine_note text, clouds jsonb, is_degraded boolean);
 comment on type private.offer is
-  'What an instance has for jobs: engines and their versions (one or a list), what it says about them, clouds it can '
-  'act in, its health.';
+  'What an instance has for jobs: engines with a version or a list of them, a note, clouds it can act in, its health.';
 
 create view private.instance_liveness as
 select
@@ -72,10 +69,7 @@ select
   (select count(*) from private.live_jobs as j where j.instance_id = i.id and j.stage = 'RUNNING') as used
 from public.worker_instances as i left join private.heartbeats as h on h.instance_id = i.id;
 comment on view private.instance_liveness is
-  'The one place that decides whether an instance is alive: a heartbeat within 60 s. Used by claim, explanation, sweep '
-  'and pages.';
-comment on column private.instance_liveness.offer is 'What it has for jobs.';
-comment on column private.instance_liveness.used is 'Slots in use.';
+  'The one place that decides whether an instance is alive: a heartbeat within 60 s.';
 
 create view private.worker_prospects as
 select
@@ -91,8 +85,7 @@ select
   ) as has_credential
 from public.workers as w;
 comment on view private.worker_prospects is 'Whether a runner that is not there could come.';
-comment on column private.worker_prospects.is_starting is
-  'Whether it is cloud-hosted, was started lately and may still connect.';
+comment on column private.worker_prospects.is_starting is 'Whether it was started lately, in a cloud, and may connect.';
 comment on column private.worker_prospects.has_credential is
   'Whether it could sign in at all: it has a live token, or a service account that is not disabled.';
 
@@ -116,8 +109,7 @@ cross join lateral (
     coalesce(sum(i.capacity) filter (where i.is_fresh), 0) as capacity
   from private.instance_liveness as i where i.worker_id = w.id
 ) as l;
-comment on view private.worker_liveness is
-  'What the heartbeats of its instances make of a runner now. The only place that decides its status.';
+comment on view private.worker_liveness is 'What heartbeats make of a runner: the only place for its status.';
 comment on column private.worker_liveness.fresh is 'Instances with a recent heartbeat.';
 comment on column private.worker_liveness.willing is 'Of those, not draining.';
 comment on column private.worker_liveness.used is 'Slots in use of the fresh instances.';
@@ -238,8 +230,7 @@ begin
 end;
 $$;
 
--- Compares the runner's list of jobs with what it has: what to cancel, what it lost, and (noted) what it does not
--- know of.
+-- Compares the runner's list of jobs with what it has: what to cancel, what it lost, what it does not know of.
 create function private.compare_running(p_runner private.runner, p_running jsonb) returns jsonb
 language plpgsql set search_path = '' as $$
 declare
@@ -362,8 +353,7 @@ comment on function private.worker_heartbeat is
   'A runner''s heartbeat: status, version, running attempts, news about the host. Answers what to cancel, what was '
   'lost, drain, update, look for work.';
 
--- When the grace for leases began: no lease ends in the 60 s after it, so that every living runner can send a
--- heartbeat first.
+-- When the grace for leases began: none ends in the 60 s after it, so that living runners can send a heartbeat.
 create function private.grace_began_at() returns timestamptz language sql stable set search_path = '' as $$
   select coalesce((
     select f.swept_at from private.first_sweeps as f where f.server_started_at = pg_postmaster_start_time()), now())

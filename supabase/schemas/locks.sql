@@ -93,17 +93,13 @@ end;
 $$;
 
 -- Serialises every change of an organisation's dependencies. Taken before routing and states.
-create function private.lock_dependencies(p_org uuid) returns void language plpgsql set search_path = '' as $$
-begin
-  perform pg_advisory_xact_lock(private.lock_key('dependencies', p_org::pg_catalog.text));
-end;
+create function private.lock_dependencies(p_org uuid) returns void language sql set search_path = '' as $$
+  select pg_advisory_xact_lock(private.lock_key('dependencies', p_org::pg_catalog.text))
 $$;
 
 -- Lets one caller at a time change the variables of a path, so that versions count without gaps.
-create function private.lock_variables(p_org uuid, p_path text) returns void language plpgsql set search_path = '' as $$
-begin
-  perform pg_advisory_xact_lock(private.lock_key('variables', p_org || p_path));
-end;
+create function private.lock_variables(p_org uuid, p_path text) returns void language sql set search_path = '' as $$
+  select pg_advisory_xact_lock(private.lock_key('variables', p_org || p_path))
 $$;
 
 -- Serialises what happens to the members of one ordered set.

@@ -2,8 +2,7 @@
 -- has that attempt: this fence makes requeueing safe. Logs are chunks, not lines (half the work, a third of the space),
 -- in one partition per day of the attempt's claim: so (job, attempt, seq) stays unique, and retention drops a table.
 -- Partitions live in `private`; readers go through the parent and its policy, and name the day (`log_day` of the job),
--- so that they lock and read one partition of 400. Chunks are not published: a wake-up carries how far the log has
--- come.
+-- so that they lock and read one partition of 400. Chunks are not published: a wake-up tells how far the log is.
 
 -- Without check constraints: check_chunks has checked every chunk, and they would be parsed again for every call.
 create table public.job_log_chunks (
@@ -20,8 +19,7 @@ create table public.job_log_chunks (
   created_at timestamptz not null default now(),
   primary key (job_id, attempt, seq, log_day)
 ) partition by range (log_day);
-comment on table public.job_log_chunks is
-  'Job logs in chunks of whole lines, in order of seq. Removed after the organisation''s retention.';
+comment on table public.job_log_chunks is 'Logs in chunks of whole lines, by seq. Removed after the retention.';
 comment on column public.job_log_chunks.log_day is 'Day on which the attempt was claimed: the partition.';
 comment on column public.job_log_chunks.seq is 'Position in the attempt''s log, from 1 without gaps.';
 comment on column public.job_log_chunks.is_late is 'Whether it came after a person had released the attempt.';
@@ -39,8 +37,7 @@ $$;
 
 -- A day that has no partition of its own yet, because no sweep ran for days: a runner's call makes no tables.
 create table private.job_log_chunks_rest partition of public.job_log_chunks default;
-comment on table private.job_log_chunks_rest is
-  'Job logs of days for which the sweep has made no partition. Empty while the sweep runs.';
+comment on table private.job_log_chunks_rest is 'Logs of days without a partition; empty while the sweep runs.';
 
 -- Today in UTC, whatever the time zone of the session.
 create function private.utc_day() returns date language sql stable set search_path = '' as $$
@@ -52,8 +49,7 @@ create function private.log_partition_name(p_day date) returns text language sql
   select 'job_log_chunks_' || to_char(p_day, 'YYYYMMDD')
 $$;
 
--- Makes a day's log partition if it is not there. Chunks that came before it stay in the partition for the rest, and
--- the day with them.
+-- Makes a day's log partition if it is not there. A day with chunks already stays in the partition for the rest.
 create function private.ensure_log_partition(p_day date) returns void
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -114,8 +110,7 @@ begin
   if v_is_late then v_live := private.late_place(v_runner, p_job, p_attempt, p_is_late); end if;
   perform private.check_chunks(p_chunks);
   v_last := p_chunks -> -1 ->> 'seq';
-  -- A crash may lose the last chunks: the finish call tells the runner which are missing, and it still has them on
-  -- disk.
+  -- A crash may lose the last chunks: the finish call names the missing ones, and the runner still has them on disk.
   perform set_config('synchronous_commit', 'off', true);
   insert into public.job_log_chunks (log_day, job_id, attempt, seq, org_id, step, body, line_count, bytes, is_late)
   select v_live.log_day, p_job, p_attempt, c.seq, v_live.org_id, left(coalesce(c.step, ''), 100), c.body,
@@ -189,19 +184,16 @@ create table private.artifacts (
 );
 create index artifacts_expires_at_idx on private.artifacts (expires_at);
 comment on table private.artifacts is 'Files that a job leaves for another, such as the saved plan that an apply uses.';
-comment on column private.artifacts.body is 'Its content, at most 32 MiB.';
 comment on column private.artifacts.expires_at is 'A saved plan: one day after its apply.';
 
 -- The bytes of something that was sent in base64 with its SHA-256.
-create function private.checked_bytes(p_what text, p_base64 text, p_sha256 text) returns bytea
+create function private.checked_bytes(p_what text, p_base64 text, p_sha256 text, out v_body bytea)
 language plpgsql immutable set search_path = '' as $$
-declare
-  v_body pg_catalog.bytea := decode(p_base64, 'base64');
 begin
+  v_body := decode(p_base64, 'base64');
   if encode(sha256(v_body), 'hex') is distinct from lower(coalesce(p_sha256, '')) then
     perform private.fail('RY422', format('The %s is not what its SHA-256 says.', p_what), 'Send it again.');
   end if;
-  return v_body;
 end;
 $$;
 
@@ -247,8 +239,7 @@ begin
     translate(encode(v_artifact.body, 'base64'), chr(10), ''));
 end;
 $$;
-comment on function private.worker_get_artifact is
-  'Reads a file of the job; for an apply of a saved plan, a file of that plan.';
+comment on function private.worker_get_artifact is 'Reads a file of the job, or of the saved plan that it applies.';
 
 -- ## uploads
 -- A plan of what is on somebody's disk: the folder comes as an archive, becomes a file of the plan's job, and is the
@@ -269,10 +260,8 @@ comment on column private.uploads.body is 'A tar archive, packed; at most 25 MiB
 
 -- Refuses an upload that is not there, or not there any more. Volatile: what never changes is computed while a call is
 -- planned, whatever its condition.
-create function private.refuse_upload() returns void language plpgsql set search_path = '' as $$
-begin
-  perform private.fail('RY404', 'There is no such upload for this module.', 'Uploads wait for an hour: send it again.');
-end;
+create function private.refuse_upload() returns void language sql set search_path = '' as $$
+  select private.fail('RY404', 'There is no such upload for this module.', 'Uploads wait for an hour: send it again.')
 $$;
 
 create function private.start_upload(p_module uuid) returns jsonb
@@ -289,8 +278,7 @@ begin
   return jsonb_build_object('id', v_id);
 end;
 $$;
-comment on function private.start_upload is
-  'Announces a packed folder of a module, which upload_source brings within an hour. Operators.';
+comment on function private.start_upload is 'Announces a module''s folder; upload_source brings it. Operators.';
 
 create function private.upload_status(p_upload uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -327,25 +315,20 @@ exception
 end;
 $$;
 comment on function private.upload_source is
-  'Takes a packed folder to be planned as the module''s code (enqueue_job, option upload_id); it waits for an hour. '
-  'Operators.';
+  'Takes a packed folder to be planned as the module''s code (option upload_id); it waits for an hour. Operators.';
 
 -- Refuses an upload of another module, and to do more than plan it.
 create function private.check_upload(
   p_org uuid, p_type public.job_type, p_module uuid, p_upload uuid, p_is_applied boolean
-) returns void language plpgsql stable set search_path = '' as $$
-begin
-  if p_is_applied then
-    perform private.fail('RY403', format('A folder on somebody''s disk may not be applied to %s.', m.path),
-      'Plan it without applying it; or set can_apply_uploads on the module, which admins may.')
-    from public.modules as m where m.id = p_module and not m.can_apply_uploads;
-  end if;
-  perform private.fail('RY422', 'A folder that was uploaded can only be planned.',
+) returns void language sql stable set search_path = '' as $$
+  select private.fail('RY403', format('A folder on somebody''s disk may not be applied to %s.', m.path),
+    'Plan it without applying it; or set can_apply_uploads on the module, which admins may.')
+  from public.modules as m where m.id = p_module and not m.can_apply_uploads and p_is_applied;
+  select private.fail('RY422', 'A folder that was uploaded can only be planned.',
     'Plan it; apply that plan where the module allows it (can_apply_uploads).') where p_type <> 'PLAN';
-  perform private.refuse_upload()
+  select private.refuse_upload()
   where not exists (select from private.uploads as u where u.id = p_upload and u.org_id = p_org
-    and u.module_id = p_module and u.body is not null);
-end;
+    and u.module_id = p_module and u.body is not null)
 $$;
 
 -- Makes an upload a file of the job that plans it; refuses one that was removed.
@@ -357,17 +340,5 @@ begin
   select p_job, 0, 'source', t.body, t.sha256 from taken as t;
   -- Looked for before, and removed meanwhile because its hour was over.
   perform private.refuse_upload() where not found;
-end;
-$$;
-
--- Refuses to apply the plan of an upload where the module does not allow it.
-create function private.check_upload_apply(p_plan bigint) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY403', format('Plan %s is of a folder on somebody''s disk; that may not be applied to %s.',
-      j.number, m.path),
-    'Push the change and plan the module; or set can_apply_uploads on the module, which admins may.')
-  from public.provision_jobs as j join public.modules as m on m.id = j.module_id
-  where j.id = p_plan and j.payload #>> '{module,source_kind}' = 'upload' and not m.can_apply_uploads;
 end;
 $$;

@@ -95,9 +95,7 @@ from (values
   (80, 'notifications', 'secret', 'text', false, 'null', 'What messages are signed with, sealed for this organisation.')
 ) as f (place, kind, field, type, is_key, fallback, words);
 comment on view private.manifest_fields is 'The fields of the entries of a manifest, with what editors show of them.';
-comment on column private.manifest_fields.kind is 'The list that its entries are in.';
 comment on column private.manifest_fields.place is 'The order of kinds and of their fields.';
-comment on column private.manifest_fields.field is 'Its name in an entry.';
 comment on column private.manifest_fields.words is 'A sentence for editors.';
 comment on column private.manifest_fields.type is 'text, boolean, integer, object, list, set (of texts) or any.';
 comment on column private.manifest_fields.is_key is 'Whether it is a part of the name, by which an entry is known.';
@@ -113,18 +111,12 @@ select
   coalesce(jsonb_object_agg(f.field, f.fallback) filter (where f.fallback is not null), '{}') as defaults
 from private.manifest_fields as f group by f.kind;
 comment on view private.manifest_kinds is 'The kinds of a manifest, in the order in which they are made.';
-comment on column private.manifest_kinds.kind is 'The list that its entries are in.';
-comment on column private.manifest_kinds.place is 'The order in which kinds are made.';
-comment on column private.manifest_kinds.fields is 'The names of its fields, in order.';
-comment on column private.manifest_kinds.keys is 'The fields that name an entry.';
-comment on column private.manifest_kinds.sets is 'The fields whose lists have no order.';
 comment on column private.manifest_kinds.defaults is 'The values of the fields that a document may leave out.';
 
 create type private.manifest_change as (
   kind text, kind_place integer, name text, at text, id text, old jsonb, new jsonb
 );
-comment on type private.manifest_change is
-  'One difference: the row (id, old), what it shall be (new), and its place in the document.';
+comment on type private.manifest_change is 'One difference: the row (id, old), what it shall be (new), its place.';
 
 -- ## reading a document
 
@@ -195,8 +187,7 @@ $$;
 
 -- ## the entries of an organisation
 
--- Every entry of these kinds that the organisation has, whole. Modules that are temporary, and what is attached to
--- them, are not set up by people.
+-- Every entry of these kinds that the organisation has, whole. People do not set up temporary modules and their things.
 create function private.manifest_rows(p_org uuid, p_kinds text[])
 returns table (kind text, kind_place integer, name text, id text, entry jsonb)
 language sql stable set search_path = '' as $$
@@ -311,13 +302,11 @@ $$;
 
 -- The id of the thing with a name; refuses an unknown name.
 create function private.need_named(p_id uuid, p_kind text, p_name text) returns uuid
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY404', format('There is no %s "%s".', p_kind, left(p_name, 200)),
+language sql stable set search_path = '' as $$
+  select private.fail('RY404', format('There is no %s "%s".', p_kind, left(p_name, 200)),
     'Names are written as the lists show them.')
   where p_id is null;
-  return p_id;
-end;
+  select p_id
 $$;
 
 create function private.member_named(p_org uuid, p_email text) returns uuid
@@ -385,18 +374,15 @@ end;
 $$;
 
 -- Gives a role to the member, the team or the service account that a subject names.
-create function private.put_binding(p_org uuid, p_new jsonb) returns void language plpgsql set search_path = '' as $$
-declare
-  v_kind pg_catalog.text := coalesce(substring(p_new ->> 'subject' from '^(team|account):'), 'member');
-  v_name pg_catalog.text := regexp_replace(p_new ->> 'subject', '^(team|account):', '');
-begin
-  perform private.grant_role(p_org, p_new ->> 'path', p_new ->> 'role', v_kind, case v_kind
-    when 'member' then private.member_named(p_org, v_name)
+create function private.put_binding(p_org uuid, p_new jsonb) returns void language sql set search_path = '' as $$
+  select private.grant_role(p_org, p_new ->> 'path', p_new ->> 'role', s.kind, case s.kind
+    when 'member' then private.member_named(p_org, s.name)
     when 'team' then private.need_named((select t.id from public.teams as t where t.org_id = p_org
-      and t.name = v_name), 'team', v_name)
+      and t.name = s.name), 'team', s.name)
     else private.need_named((select a.id from public.service_accounts as a where a.org_id = p_org
-      and a.name = v_name and a.removed_at is null), 'service account', v_name) end);
-end;
+      and a.name = s.name and a.removed_at is null), 'service account', s.name) end)
+  from (select coalesce(substring(p_new ->> 'subject' from '^(team|account):'), 'member') as kind,
+    regexp_replace(p_new ->> 'subject', '^(team|account):', '') as name) as s
 $$;
 
 -- Makes or changes one thing, as its page does.
@@ -532,10 +518,8 @@ begin
   perform private.fail('RY409', format('%s: It would not be as the manifest has it.', c.at), format(
     'What is stored differs: %s', left(private.changes(coalesce(c.old, '{}'), c.new)::pg_catalog.text, 500)))
   from private.manifest_changes(p_org, p_manifest) as c where c.new is not null limit 1;
-  if cardinality(v_changes) > 0 then
-    perform private.audit(p_org, 'manifest.applied', 'organization', p_org::pg_catalog.text, 'manifest',
-      jsonb_build_object('changes', cardinality(v_changes), 'prune', p_prune));
-  end if;
+  perform private.audit(p_org, 'manifest.applied', 'organization', p_org::pg_catalog.text, 'manifest',
+    jsonb_build_object('changes', cardinality(v_changes), 'prune', p_prune)) where cardinality(v_changes) > 0;
   if p_is_dry then
     raise exception using errcode = 'RY000';
   end if;

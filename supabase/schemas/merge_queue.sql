@@ -26,24 +26,18 @@ create index merge_groups_set_id_idx on private.merge_groups (set_id);
 create index merge_groups_apply_set_id_idx on private.merge_groups (apply_set_id);
 create index merge_groups_created_at_idx on private.merge_groups (created_at);
 comment on table private.merge_groups is 'Entries of merge queues, once each. Kept for 30 days.';
-comment on column private.merge_groups.head_commit is 'The commit that the branch would have.';
 comment on column private.merge_groups.ref is 'The branch of the queue that has this commit.';
 comment on column private.merge_groups.status is
-  'WAITING: for a runner, or for the entries before it · PLANNING · APPLYING · PASSED: it may merge · FAILED · ENDED: '
-  'it left the queue first.';
+  'WAITING for a runner or for entries before it · PLANNING · APPLYING · PASSED: may merge · FAILED · ENDED: it left.';
 
 -- Moves an entry on, with its sets, and reports that at its commit. The caller has locked it.
 create function private.move_group(p_group private.merge_groups, p_status text, p_problem text default null)
-returns void language plpgsql set search_path = '' as $$
-begin
+returns void language sql set search_path = '' as $$
   update private.merge_groups set status = p_status, problem = left(p_problem, 1000), set_id = p_group.set_id,
     apply_set_id = p_group.apply_set_id
   where connection_id = p_group.connection_id and head_commit = p_group.head_commit;
-  perform private.request_report(p_group.org_id, p_group.connection_id, p_group.head_commit, null);
-end;
+  select private.request_report(p_group.org_id, p_group.connection_id, p_group.head_commit, null)
 $$;
-
--- ## entries
 
 -- Plans the modules again from their branch that were applied for an entry which did not merge.
 create function private.forget_group(p_group private.merge_groups) returns void language sql set search_path = '' as $$
@@ -152,8 +146,7 @@ language sql stable set search_path = '' as $$
   where m.set_id = p_group.set_id and w.words is not null order by o.path limit 1
 $$;
 
--- Counts the reviews of the pull request for applies of an entry that wait for approval. A state that is in use is
--- left to the next sweep.
+-- Counts the reviews of the pull request for waiting applies of an entry. States in use wait for the next sweep.
 create function private.approve_group(p_group private.merge_groups) returns void language sql set search_path = '' as $$
   select private.count_reviews(a, p) from private.set_members as m
   join public.provision_jobs as a on a.id = m.job_id and a.status = 'AWAITING_APPROVAL'

@@ -58,8 +58,7 @@ exception
     perform private.fail('RY422', 'A field of the module is out of range.', sqlerrm);
 end;
 $$;
-comment on function private.create_module is
-  'Creates a module, and its groups where they are missing. Operators; admins for can_apply_uploads.';
+comment on function private.create_module is 'Creates a module and groups. Operators; admins for can_apply_uploads.';
 
 create function private.update_module(p_module uuid, p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -72,11 +71,10 @@ begin
   v_old := private.my_module(p_module, 'module.write');
   v_module := private.merge_spec(v_old, p_spec);
   -- Temporary modules are removed automatically, and only admins remove modules.
-  if v_module.approvals_required < v_old.approvals_required
+  perform private.need('module.guard', v_old.org_id, v_old.path)
+  where v_module.approvals_required < v_old.approvals_required
     or v_module.can_apply_uploads and not v_old.can_apply_uploads
-    or v_module.is_temporary and not v_old.is_temporary then
-    perform private.need('module.guard', v_old.org_id, v_old.path);
-  end if;
+    or v_module.is_temporary and not v_old.is_temporary;
   perform private.need('job.apply', v_old.org_id, v_old.path) where v_module.auto_apply and not v_old.auto_apply;
   update public.modules set
     description = v_module.description, source_kind = v_module.source_kind, source = v_module.source,
@@ -114,7 +112,10 @@ begin
   perform private.lock_routing(v_module.org_id, true);
   perform pg_advisory_xact_lock(private.lock_key('state', p_module::pg_catalog.text));
   v_module := private.my_module(p_module, 'module.delete');
-  perform private.refuse_consumers(v_module);
+  perform private.fail('RY409', format('Other modules depend on "%s": %s.', v_module.path,
+    string_agg(private.shown_path(m.org_id, m.path), ', ' order by m.path)), 'Remove these dependencies first.')
+  from public.module_dependencies as d join public.modules as m on m.id = d.consumer_id and m.deleted_at is null
+  where d.producer_id = v_module.id having count(*) > 0;
   perform private.fail('RY409', 'The module has jobs that are not finished.',
     'Cancel them, or wait until they are done.')
   where private.is_state_in_use(p_module)

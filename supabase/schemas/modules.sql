@@ -1,15 +1,13 @@
 -- Groups and modules: the tree that jobs act on. A group is a node (depth 1: stack, depth 2: namespace …), a module a
 -- leaf with source, engine, hooks and state; variables.sql has the variables of both. Both tables spell paths out,
--- because runner assignments, precedence and lists all ask "at or below this path". Operators create and change
--- modules; admins delete them. A specification names only the columns that it changes, and an unknown name is refused.
--- A module's lock keeps applies from starting.
+-- because runner assignments, precedence and lists all ask "at or below this path". A specification names only the
+-- columns that it changes, and an unknown name is refused.
 
 create type public.engine as enum ('tofu', 'terraform', 'pulumi', 'terragrunt');
 comment on type public.engine is 'The program that does the work: OpenTofu, Terraform or Pulumi.';
 
 create type public.source_kind as enum ('git', 'archive', 'inline', 'local', 'upload');
-comment on type public.source_kind is
-  'Where a module''s code comes from; "upload" is a job''s alone: a folder that was sent to be planned.';
+comment on type public.source_kind is 'Where a module''s code comes from; "upload", a sent folder, is a job''s alone.';
 
 -- The mode in which plans of a repository are applied; null where another place sets it.
 create function private.is_apply_mode(p_mode text) returns boolean language sql immutable set search_path = '' as $$
@@ -43,8 +41,7 @@ create table public.groups (
   unique (org_id, path)
 );
 comment on table public.groups is 'A node of the tree of paths. Its hooks apply to every module below.';
-comment on column public.groups.hooks is
-  'Scripts around engine steps: before_init, after_apply and so on. A module''s own hook replaces it.';
+comment on column public.groups.hooks is 'Scripts by step, such as before_init; a module''s own hook replaces one.';
 comment on column public.groups.git_apply is
   'How modules below apply plans of their repository, unless a nearer group or the module has a mode of its own.';
 comment on column public.groups.time_limits is
@@ -94,8 +91,7 @@ create index modules_group_id_idx on public.modules (group_id);
 create index modules_is_temporary_idx on public.modules (updated_at) where is_temporary and deleted_at is null;
 create index modules_pinned_worker_id_idx on public.modules (pinned_worker_id) where pinned_worker_id is not null;
 create index modules_drift_idx on public.modules (org_id, path) where drift_since is not null and deleted_at is null;
-comment on table public.modules is
-  'A leaf of the tree: what a job acts on. Removed ones stay for their history (deleted_at).';
+comment on table public.modules is 'A leaf of the tree: what a job acts on. Removed ones stay (deleted_at).';
 comment on column public.modules.source is
   'git {url,ref,subfolder} · archive {url,sha256,subfolder} · inline {files:{path:content}} · local {path}.';
 comment on column public.modules.engine_version is 'The engine version wanted; null: whatever the runner has.';
@@ -103,20 +99,14 @@ comment on column public.modules.backend is
   'Where the state is kept: "runyard", or "own" for the backend that the code names. Null: nobody has chosen, so a '
   'module whose code names a backend is refused until its state is brought in.';
 comment on column public.modules.extra_files is 'Files written beside the code: [{path, content, mode?}].';
-comment on column public.modules.hooks is
-  'Scripts around steps: before_ or after_ × init, plan, apply, destroy, output.';
-comment on column public.modules.approval_timeout_seconds is
-  'An apply that is not approved within this time is cancelled.';
-comment on column public.modules.auto_apply is 'Whether a plan with changes is followed by its apply.';
-comment on column public.modules.can_apply_uploads is
-  'Whether the plan of a folder that somebody uploaded may be applied.';
+comment on column public.modules.hooks is 'Scripts: before_ or after_ × init, plan, apply, destroy, output.';
+comment on column public.modules.approval_timeout_seconds is 'How long an apply waits for approval, then it ends.';
+comment on column public.modules.can_apply_uploads is 'Whether the plan of an uploaded folder may be applied.';
 comment on column public.modules.time_limits is
   'How long its jobs may take, in seconds: {"plan", "apply", "hook"}; what is missing is inherited.';
-comment on column public.modules.drift_since is
-  'When drift was first found that no look since has found gone; null: none is known.';
+comment on column public.modules.drift_since is 'When drift was first found that still is; null: none is known.';
 comment on column public.modules.drift_resources is 'How many resources had drifted at the last check.';
 comment on column public.modules.drift_checked_at is 'When a finished job last looked for drift.';
-comment on column public.modules.drift_finding is 'The fingerprint of what the last check found.';
 comment on column public.modules.drift_ignores is
   'Drift that checks ignore, and applies do not: [{address, attribute, reason, until}]; * in both matches anything.';
 comment on column public.modules.is_temporary is
@@ -131,28 +121,24 @@ create trigger wake after insert or delete or update of description, source_kind
 -- ## checks of what people write
 
 -- Refuses hooks with unknown names or that are not scripts.
-create function private.check_hooks(p_hooks jsonb) returns void language plpgsql immutable set search_path = '' as $$
-begin
-  perform private.refuse_unknown_keys(p_hooks, array[
+create function private.check_hooks(p_hooks jsonb) returns void language sql immutable set search_path = '' as $$
+  select private.refuse_unknown_keys(p_hooks, array[
     'before_init', 'after_init', 'before_plan', 'after_plan', 'before_apply', 'after_apply',
     'before_destroy', 'after_destroy', 'before_output', 'after_output']);
-  perform private.fail('RY422', 'A hook must be a script of at most 64 KiB.', 'Send each hook as one string.')
+  select private.fail('RY422', 'A hook must be a script of at most 64 KiB.', 'Send each hook as one string.')
   where exists (select from jsonb_each(coalesce(p_hooks, '{}')) as h where jsonb_typeof(h.value) <> 'string'
-    or length(h.value #>> '{}') > 65536);
-end;
+    or length(h.value #>> '{}') > 65536)
 $$;
 
 -- Refuses an address that git, a credential helper and a runner could read in different ways: each must find the same
 -- user and host in it. Characters are compared as they are after decoding, however often they were encoded.
-create function private.check_address(p_url text) returns void language plpgsql immutable set search_path = '' as $$
-begin
-  perform private.fail('RY422', 'The address has characters that programs read in different ways.',
+create function private.check_address(p_url text) returns void language sql immutable set search_path = '' as $$
+  select private.fail('RY422', 'The address has characters that programs read in different ways.',
     'Write user and host with letters, digits, dots and hyphens; nothing in it is %, \, a space or a control '
     'character, but the path may have others as %20.')
   where p_url ~ '[[:cntrl:][:space:]\\]' or p_url ~* '%(25)*([01][0-9a-f]|7f|5c)' or p_url ~ '://' and p_url !~
     '^[a-z+]+://([A-Za-z0-9_.~+][A-Za-z0-9_.~+-]*(:[^/@?#]*)?@)?'
-    '(([A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?)?(/|$)';
-end;
+    '(([A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?)?(/|$)'
 $$;
 
 -- Refuses a source that lacks what its kind needs, or that carries a password.
@@ -176,20 +162,6 @@ begin
 end;
 $$;
 
--- Refuses files that could be written outside of the job's directory.
-create function private.check_extra_files(p_files jsonb) returns void
-language plpgsql immutable set search_path = '' as $$
-begin
-  if p_files is not null and (jsonb_typeof(p_files) <> 'array' or exists (
-    select from jsonb_array_elements(p_files) as f
-    where jsonb_typeof(f) <> 'object' or not (f ? 'path' and f ? 'content')
-      or f ->> 'path' ~ '(^/|\\|(^|/)\.\.(/|$))' or f ->> 'path' = ''
-  )) then
-    perform private.fail('RY422', 'An extra file needs a relative path without ".." and a content.');
-  end if;
-end;
-$$;
-
 -- The modules at or below a path; "" is all of an organisation's.
 create function private.modules_below(p_org uuid, p_path text) returns setof uuid
 language sql stable set search_path = '' as $$
@@ -199,29 +171,24 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- The modules of an organisation that the caller sees, removed ones too; null for a member who sees all of it.
-create function private.need_modules(p_org uuid) returns uuid[] language plpgsql stable set search_path = '' as $$
-declare
-  v_seen pg_catalog.text[] := private.need_seen(p_org);
-begin
-  return case when v_seen is not null then array(select m.id from public.modules as m
-    where m.org_id = p_org and private.is_seen(m.org_id, m.path, v_seen)) end;
-end;
+create function private.need_modules(p_org uuid) returns uuid[] language sql stable set search_path = '' as $$
+  select case when n.seen is not null then array(select m.id from public.modules as m
+    where m.org_id = p_org and private.is_seen(m.org_id, m.path, n.seen)) end
+  from private.need_seen(p_org) as n (seen)
 $$;
 
 -- Makes a group and those above it where they are missing. Refuses a path at or below a module.
-create function private.ensure_groups(p_org uuid, p_path text) returns uuid language plpgsql set search_path = '' as $$
-begin
-  perform private.fail('RY422', format('"%s" is not a path.', p_path),
+create function private.ensure_groups(p_org uuid, p_path text) returns uuid language sql set search_path = '' as $$
+  select private.fail('RY422', format('"%s" is not a path.', p_path),
     'Use lower-case letters, digits, hyphens and underscores, with slashes between: platform/network.')
   where not coalesce(private.is_path(p_path), false);
   -- A path is either: what is assigned to the group would go with the module.
-  perform private.fail('RY409', format('"%s" is a module.', m.path), 'Choose another path for the group.')
+  select private.fail('RY409', format('"%s" is a module.', m.path), 'Choose another path for the group.')
   from public.modules as m
   where m.org_id = p_org and m.path = any (private.path_prefixes(p_path)) and m.deleted_at is null;
   insert into public.groups (org_id, path)
   select p_org, g from unnest(private.path_prefixes(p_path)) as g where g <> '' on conflict (org_id, path) do nothing;
-  return (select g.id from public.groups as g where g.org_id = p_org and g.path = p_path);
-end;
+  select g.id from public.groups as g where g.org_id = p_org and g.path = p_path
 $$;
 
 -- ## locks of people
@@ -242,19 +209,14 @@ comment on column public.module_locks.pull_request is
 
 -- Refuses to change what a member has locked; a lock for a pull request lets its own plans through.
 create function private.refuse_locked_modules(p_modules uuid[], p_plan bigint default null) returns void
-language plpgsql stable set search_path = '' as $$
-declare
-  v_lock public.module_locks;
-begin
-  select * into v_lock from public.module_locks as l where l.module_id = any (p_modules) and not exists (
+language sql stable set search_path = '' as $$
+  select private.fail('RY409', format('%s has locked the module: %s', l.user_label, l.reason),
+    'Ask them, or unlock it on the module''s page. A plan may be made meanwhile.')
+  from public.module_locks as l where l.module_id = any (p_modules) and not exists (
     select from public.provision_jobs as j where j.id = p_plan
       and j.payload #>> '{options,git,connection_id}' = l.connection_id::pg_catalog.text
       and j.payload #>> '{options,git,pull_request}' = l.pull_request::pg_catalog.text)
-  order by l.created_at limit 1;
-  perform private.fail('RY409', format('%s has locked the module: %s', v_lock.user_label, v_lock.reason),
-    'Ask them, or unlock it on the module''s page. A plan may be made meanwhile.')
-  where v_lock.module_id is not null;
-end;
+  order by l.created_at limit 1
 $$;
 
 create function private.delete_group(p_group uuid) returns jsonb
@@ -278,40 +240,34 @@ end;
 $$;
 comment on function private.delete_group is 'Deletes an empty group. Admins.';
 
--- Refuses a module's own backend where Runyard has its state, and where its engine has none.
-create function private.check_backend(p_module public.modules) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY422', 'Runyard keeps the state of Pulumi modules itself.',
-    'Store what "pulumi stack export" wrote: runyard state push MODULE FILE.')
-  where p_module.backend = 'own' and p_module.engine = 'pulumi';
-  perform private.fail('RY409', 'Runyard has a state of this module.',
-    'Move it into your backend first, then create another module that keeps its own backend.')
-  where p_module.backend = 'own' and exists (select from private.states as s where s.module_id = p_module.id);
-end;
-$$;
-
 -- Refuses a module that no runner could run.
 create function private.check_module(p_module public.modules) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.check_hooks(p_module.hooks);
-  perform private.check_source(p_module.source_kind::pg_catalog.text, p_module.source);
-  perform private.check_extra_files(p_module.extra_files);
+language sql stable set search_path = '' as $$
+  select private.check_hooks(p_module.hooks);
+  select private.check_source(p_module.source_kind::pg_catalog.text, p_module.source);
+  select private.fail('RY422', 'An extra file needs a relative path without ".." and a content.')
+  where p_module.extra_files is not null and (jsonb_typeof(p_module.extra_files) <> 'array' or exists (
+    select from jsonb_array_elements(p_module.extra_files) as f
+    where jsonb_typeof(f) <> 'object' or not (f ? 'path' and f ? 'content')
+      or f ->> 'path' ~ '(^/|\\|(^|/)\.\.(/|$))' or f ->> 'path' = ''));
   -- Each of its jobs carries a copy.
-  perform private.fail('RY422', 'Source and extra files have at most 1 MiB together.', 'Keep large files in git.')
+  select private.fail('RY422', 'Source and extra files have at most 1 MiB together.', 'Keep large files in git.')
   where octet_length(p_module.source::pg_catalog.text) + octet_length(p_module.extra_files::pg_catalog.text) > 1048576;
-  perform private.fail('RY422', 'A time limit or a rule of drift is not valid.', 'Limits are 1 to 604800 s for plan '
+  select private.fail('RY422', 'A time limit or a rule of drift is not valid.', 'Limits are 1 to 604800 s for plan '
     'and apply, 1 to 600 s for hook. A rule has an address and a reason, and may have an attribute and an end (until, '
     '2030-01-31); at most 100.')
   where not private.is_time_limits(p_module.time_limits) or not private.is_drift_rules(p_module.drift_ignores);
-  perform private.check_backend(p_module);
-  perform private.fail('RY404', 'The runner that the module should be pinned to does not exist.')
+  select private.fail('RY422', 'Runyard keeps the state of Pulumi modules itself.',
+    'Store what "pulumi stack export" wrote: runyard state push MODULE FILE.')
+  where p_module.backend = 'own' and p_module.engine = 'pulumi';
+  select private.fail('RY409', 'Runyard has a state of this module.',
+    'Move it into your backend first, then create another module that keeps its own backend.')
+  where p_module.backend = 'own' and exists (select from private.states as s where s.module_id = p_module.id);
+  select private.fail('RY404', 'The runner that the module should be pinned to does not exist.')
   where p_module.pinned_worker_id is not null and not exists (
     select from public.workers as w where w.id = p_module.pinned_worker_id and w.removed_at is null
       and (w.org_id = p_module.org_id or w.is_shared)
-  );
-end;
+  )
 $$;
 
 -- A module with the fields changed that a specification names.
@@ -341,32 +297,17 @@ language sql volatile set search_path = '' as $$
 $$;
 
 -- A module that the caller may use in that role.
-create function private.my_module(p_module uuid, p_verb text) returns public.modules
+create function private.my_module(p_module uuid, p_verb text, out v_module public.modules)
 language plpgsql stable set search_path = '' as $$
-declare
-  v_module public.modules;
 begin
   select * into v_module from public.modules where id = p_module and deleted_at is null
     and private.may_see(org_id, path);
   perform private.fail('RY404', 'There is no such module.', 'It may have been removed.') where v_module.id is null;
   perform private.need(p_verb, v_module.org_id, v_module.path);
-  return v_module;
 end;
 $$;
 
 -- ## a person's lock
-
--- Refuses to lock a module while a job waits that would be claimed all the same.
-create function private.refuse_queued_changes(p_module uuid) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY409', format('Job %s is queued and would change the module.', j.number),
-    'Cancel it first, or lock the module when it is done.')
-  from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
-  where q.state_key = p_module and q.stage in ('WAITING', 'BACKOFF', 'READY')
-    and j.type in ('APPLY', 'DESTROY', 'STATE');
-end;
-$$;
 
 create function private.lock_module(p_module uuid, p_reason text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -376,7 +317,11 @@ declare
 begin
   perform private.lock_state(v_module.org_id, p_module);
   v_module := private.my_module(p_module, 'module.lock');
-  perform private.refuse_queued_changes(p_module);
+  perform private.fail('RY409', format('Job %s is queued and would change the module.', j.number),
+    'Cancel it first, or lock the module when it is done.')
+  from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
+  where q.state_key = p_module and q.stage in ('WAITING', 'BACKOFF', 'READY')
+    and j.type in ('APPLY', 'DESTROY', 'STATE');
   insert into public.module_locks (module_id, org_id, reason, user_id, user_label)
   values (v_module.id, v_module.org_id, trim(p_reason), private.caller_id(), private.caller_label(v_module.org_id))
   on conflict do nothing returning * into v_lock;
@@ -395,13 +340,10 @@ comment on function private.lock_module is
   'Refused while an apply or a destroy is queued; one that runs continues. Operators.';
 
 -- Refuses what goes around somebody else's lock.
-create function private.refuse_others_lock(p_module uuid) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY409', format('%s has locked the module: %s', l.user_label, l.reason),
+create function private.refuse_others_lock(p_module uuid) returns void language sql stable set search_path = '' as $$
+  select private.fail('RY409', format('%s has locked the module: %s', l.user_label, l.reason),
     'Ask them, or unlock it by force: tofu force-unlock, or the module''s page.')
-  from public.module_locks as l where l.module_id = p_module and l.user_id is distinct from private.caller_id();
-end;
+  from public.module_locks as l where l.module_id = p_module and l.user_id is distinct from private.caller_id()
 $$;
 
 create function private.unlock_module(p_module uuid, p_is_own boolean default false) returns jsonb
@@ -420,8 +362,7 @@ begin
   return jsonb_build_object('unlocked', true);
 end;
 $$;
-comment on function private.unlock_module is
-  'Takes a member''s lock off a module, only the caller''s own with p_is_own. Operators.';
+comment on function private.unlock_module is 'Takes off a member''s lock; p_is_own: the caller''s alone. Operators.';
 
 -- The part by which two URLs are the same repository: host and path, whichever protocol, user and spelling.
 create function private.repository_key(p_url text) returns text language plpgsql immutable set search_path = '' as $$

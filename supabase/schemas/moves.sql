@@ -67,17 +67,15 @@ $$;
 
 -- Refuses a STATE job without a change, another job with one, and options that it has no use for.
 create function private.check_state_job(p_type public.job_type, p_modules uuid[], p_options jsonb) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY422', 'A STATE job has a state_change, and no option of plans and applies.',
+language sql stable set search_path = '' as $$
+  select private.fail('RY422', 'A STATE job has a state_change, and no option of plans and applies.',
     'Enqueue a STATE with state_change.')
   where p_type <> 'STATE' or not coalesce(p_options, '{}') ? 'state_change'
     or p_options ?| array['destroy', 'refresh_only', 'targets', 'replace', 'upload_id', 'auto_apply', 'confirm',
       'plan_job_id', 'bring_state'];
-  perform private.check_state_action(p_options -> 'state_change');
-  perform private.check_state_change(p_modules, p_options -> 'state_change');
-  perform private.refuse_locked_modules(array_remove(array[private.other_module(p_options -> 'state_change')], null));
-end;
+  select private.check_state_action(p_options -> 'state_change');
+  select private.check_state_change(p_modules, p_options -> 'state_change');
+  select private.refuse_locked_modules(array_remove(array[private.other_module(p_options -> 'state_change')], null))
 $$;
 
 -- Describes a change of a state in one line of at most 500 characters.
@@ -92,35 +90,24 @@ create function private.state_change_words(p_change jsonb) returns text language
 $$;
 
 -- The module that the calling attempt moves resources to. Locks both states, always in the same order.
-create function private.owned_destination(p_job bigint, p_attempt integer) returns uuid
+create function private.owned_destination(p_job bigint, p_attempt integer, out v_other uuid)
 language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
-  v_other pg_catalog.uuid;
 begin
   select * into v_job from public.provision_jobs where id = p_job;
   v_other := private.other_module(v_job.payload #> '{options,state_change}');
-  if v_other is not null then
-    perform private.lock_module_states(v_job.org_id, array[v_job.module_id, v_other]);
-  end if;
+  perform private.lock_module_states(v_job.org_id, array[v_job.module_id, v_other]) where v_other is not null;
   perform private.owned_job(private.this_runner(), p_job, p_attempt);
   perform private.fail('RY404', 'The module that the resources move to does not exist.', 'It may have been removed.')
   where v_other is null or v_job.type <> 'STATE' or not exists (select from public.modules as m
     where m.id = v_other and m.org_id = v_job.org_id and m.deleted_at is null);
-  return v_other;
 end;
 $$;
 
 create function private.worker_destination_state(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_other pg_catalog.uuid := private.owned_destination(p_job, p_attempt);
-  v_state private.states;
-begin
-  select * into v_state from private.states where module_id = v_other;
-  return jsonb_build_object('exists', v_state.module_id is not null, 'serial', v_state.serial, 'lineage',
-    v_state.lineage, 'body', v_state.body);
-end;
+language sql security definer set search_path = '' as $$
+  select private.state_json(private.owned_destination(p_job, p_attempt))
 $$;
 comment on function private.worker_destination_state is 'The state of the module that a STATE job moves resources to.';
 

@@ -58,18 +58,6 @@ comment on function private.request_survey is
   'Lists on a runner the root modules of a repository {group, url, ref} or of an archive {group, name, archive '
   '(base64), sha256}; they are in the result of the job. Operators.';
 
--- A finished reading that the caller may use.
-create function private.my_survey(p_job bigint) returns public.provision_jobs
-language plpgsql stable set search_path = '' as $$
-declare
-  v_job public.provision_jobs := private.my_job(p_job, 'module.write');
-begin
-  perform private.fail('RY409', format('Job %s has not listed root modules.', v_job.number), 'Read the source again.')
-  where v_job.status <> 'SUCCEEDED' or not v_job.payload ? 'survey' or v_job.result is null;
-  return v_job;
-end;
-$$;
-
 create function private.survey(p_org uuid, p_number bigint) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
@@ -119,11 +107,13 @@ $$;
 create function private.bring_modules(p_job bigint, p_folders jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_job public.provision_jobs := private.my_survey(p_job);
+  v_job public.provision_jobs := private.my_job(p_job, 'module.write');
   v_root pg_catalog.jsonb;
   v_parts pg_catalog.text[];
   v_done pg_catalog.jsonb := '[]';
 begin
+  perform private.fail('RY409', format('Job %s has not listed root modules.', v_job.number), 'Read the source again.')
+  where v_job.status <> 'SUCCEEDED' or not v_job.payload ? 'survey' or v_job.result is null;
   for v_root in select r.root from jsonb_array_elements(v_job.result -> 'roots') with ordinality as r (root, place)
     where p_folders ? (r.root ->> 'folder') order by r.place
   loop

@@ -33,9 +33,7 @@ create table private.notification_secrets (
   address text not null check (length(address) <= 8000),
   secret text check (length(secret) <= 8000)
 );
-comment on table private.notification_secrets is
-  'Addresses and signing secrets, sealed by the edge function with a key of its own.';
-comment on column private.notification_secrets.address is 'Where its messages go; sealed.';
+comment on table private.notification_secrets is 'Addresses and signing secrets, sealed by the edge function.';
 comment on column private.notification_secrets.secret is 'What they are signed with; sealed.';
 
 create table public.deliveries (
@@ -66,22 +64,18 @@ create index deliveries_finished_at_idx on public.deliveries (finished_at) where
 create index deliveries_subject_idx on public.deliveries (rule_id, subject, id) where status = 'PENDING';
 create policy "Admins read the log of deliveries" on public.deliveries
   for select to authenticated using (org_id = any(array(select private.my_org_ids('notification.manage'))));
-comment on table public.deliveries is
-  'Messages: one for each event and rule, written with the event, and what became of it. Kept for 30 days.';
-comment on column public.deliveries.rule_id is
-  'The rule. No foreign key: an event must not wait for somebody who changes a rule.';
+comment on table public.deliveries is 'A message for each event and rule, and what became of it. Kept for 30 days.';
+comment on column public.deliveries.rule_id is 'No foreign key: an event waits for nobody who changes a rule.';
 comment on column public.deliveries.event_id is 'Which time it happened; receivers know a repetition by it.';
 comment on column public.deliveries.subject is 'What it happened to; messages about it arrive in order.';
 comment on column public.deliveries.status is
   'PENDING · DELIVERED · KEPT: a mail in the outbox, where nothing sends mail · FAILED: given up.';
 comment on column public.deliveries.lease_id is 'The sender, who alone can report the result.';
 comment on column public.deliveries.lease_until is 'When somebody else may send it, if they do not say.';
-comment on column public.deliveries.body is 'More, for programs.';
 
 -- ## writing messages
 
--- Writes a message for each rule that wants this event: rules of the organisation, at or above a path, or at or below
--- one of the scopes.
+-- Writes a message for each rule that wants this event: of the organisation, above a path, or around a scope.
 create function private.notify(
   p_org uuid, p_event text, p_event_id text, p_subject text, p_path text, p_scopes text[], p_title text, p_body jsonb
 ) returns void language plpgsql set search_path = '' as $$
@@ -192,11 +186,9 @@ begin
       format('Release %s is out', new.version), v_body);
     select count(*) into v_outdated from public.workers as w
     where w.org_id = v_org and w.removed_at is null and private.is_version_less(w.version, new.version);
-    if v_outdated > 0 then
-      perform private.notify(v_org, 'runner.outdated', 'outdated:' || new.version, 'release', '', '{""}',
-        format('%s runners are older than release %s', v_outdated, new.version), v_body
-          || jsonb_build_object('runners', v_outdated));
-    end if;
+    perform private.notify(v_org, 'runner.outdated', 'outdated:' || new.version, 'release', '', '{""}',
+      format('%s runners are older than release %s', v_outdated, new.version), v_body
+        || jsonb_build_object('runners', v_outdated)) where v_outdated > 0;
   end loop;
   return null;
 end;
@@ -215,11 +207,8 @@ create table private.notifier (
   lease_seconds integer not null default 60 check (lease_seconds between 1 and 3600)
 );
 comment on table private.notifier is 'How messages are sent: one row.';
-comment on column private.notifier.url is
-  'The address of the function that sends; where pg_net is, the sweep wakes it.';
-comment on column private.notifier.retry_seconds is
-  'The pause after each attempt; after the last one the message is given up.';
-comment on column private.notifier.lease_seconds is 'How long a sender has.';
+comment on column private.notifier.url is 'Where the function that sends is; with pg_net, the sweep wakes it.';
+comment on column private.notifier.retry_seconds is 'The pause after each attempt; after the last one it is given up.';
 insert into private.notifier default values;
 
 create view private.sendable_deliveries as
@@ -237,19 +226,6 @@ where d.status = 'PENDING' and d.next_at <= now() and (d.lease_until is null or 
 comment on view private.sendable_deliveries is
   'Messages that are due; reports of a connection only one at a time, when its provider accepts the next one.';
 comment on column private.sendable_deliveries.at_once is 'How many messages of its rule are sent at the same time.';
-comment on column private.sendable_deliveries.subject is 'What it is about; messages about it arrive in order.';
-
--- Gives up messages whose rule, and with it the address, or whose token was removed.
-create function private.end_orphans() returns void language plpgsql set search_path = '' as $$
-begin
-  -- Written by an event at the moment when the rule was removed.
-  update public.deliveries as d set status = 'FAILED', finished_at = now(), note = case d.event
-    when 'git.report' then 'The token was removed.' else 'The rule was removed.' end
-  where d.status = 'PENDING' and d.next_at <= now()
-    and not exists (select from private.notification_secrets as s where s.rule_id = d.rule_id)
-    and not exists (select from private.git_secrets as g where g.connection_id = d.rule_id and g.token is not null);
-end;
-$$;
 
 -- Messages that may be sent now, each with its place among its organisation's.
 create function private.due_deliveries() returns table (id bigint, turn bigint)
@@ -330,8 +306,7 @@ exception when check_violation then
     'Write https://<project>.supabase.co/functions/v1/notify.');
 end;
 $$;
-comment on function private.set_notifier_url is
-  'Says where the function that sends is, so that the sweep can wake it (pg_net).';
+comment on function private.set_notifier_url is 'Says where the function that sends is, for the sweep to wake it.';
 
 -- ## what people do with rules
 
@@ -345,15 +320,12 @@ language sql stable set search_path = '' as $$
 $$;
 
 create function private.list_notification_rules(p_org uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need('notification.read', p_org);
-  return (select coalesce(jsonb_agg(private.rule_json(r) order by r.path, r.created_at), '[]')
-    from public.notification_rules as r where r.org_id = p_org and r.removed_at is null);
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need('notification.read', p_org);
+  select coalesce(jsonb_agg(private.rule_json(r) order by r.path, r.created_at), '[]')
+  from public.notification_rules as r where r.org_id = p_org and r.removed_at is null
 $$;
-comment on function private.list_notification_rules is
-  'Notification rules, each with its last delivery; of an address only its hint. Members.';
+comment on function private.list_notification_rules is 'Notification rules with their last deliveries. Members.';
 
 -- Writes a rule with the fields changed that a specification names.
 create function private.save_rule(p_rule public.notification_rules, p_spec jsonb) returns public.notification_rules
@@ -404,10 +376,8 @@ begin
   perform private.need('notification.manage', p_org);
   perform private.fail('RY413', 'An organisation has at most 200 rules.', 'One rule may send several events.')
   where (select count(*) from public.notification_rules as r where r.org_id = p_org and r.removed_at is null) >= 200;
-  v_rule.org_id := p_org;
-  v_rule.path := '';
-  v_rule.is_on := true;
-  v_rule := private.save_rule(v_rule, p_spec);
+  v_rule := private.save_rule(jsonb_populate_record(null::public.notification_rules,
+    jsonb_build_object('org_id', p_org, 'path', '', 'is_on', true)), p_spec);
   perform private.audited(to_jsonb(v_rule), 'notification_rule.created', v_rule.channel,
     jsonb_build_object('events', v_rule.events, 'path', v_rule.path));
   return private.rule_json(v_rule);
@@ -418,16 +388,13 @@ comment on function private.create_notification_rule is
   'the function notify. Admins.';
 
 -- A rule that the caller may change, locked.
-create function private.my_rule(p_rule uuid) returns public.notification_rules
+create function private.my_rule(p_rule uuid, out v_rule public.notification_rules)
 language plpgsql set search_path = '' as $$
-declare
-  v_rule public.notification_rules;
 begin
   select * into v_rule from public.notification_rules where id = p_rule and removed_at is null
     and org_id in (select private.my_org_ids('module.read')) for update;
   perform private.fail('RY404', 'There is no such rule.') where v_rule.id is null;
   perform private.need('notification.manage', v_rule.org_id);
-  return v_rule;
 end;
 $$;
 
@@ -442,8 +409,7 @@ begin
   return private.rule_json(v_rule);
 end;
 $$;
-comment on function private.update_notification_rule is
-  'Changes the fields of a notification rule that are named. Admins.';
+comment on function private.update_notification_rule is 'Changes the named fields of a notification rule. Admins.';
 
 create function private.remove_notification_rule(p_rule uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -457,8 +423,7 @@ begin
   return private.audited(to_jsonb(v_rule), 'notification_rule.removed', v_rule.channel);
 end;
 $$;
-comment on function private.remove_notification_rule is
-  'Removes a notification rule with its address; the log stays. Admins.';
+comment on function private.remove_notification_rule is 'Removes a rule with its address; the log stays. Admins.';
 
 create function private.test_notification_rule(p_rule uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -467,10 +432,9 @@ declare
   v_delivery public.deliveries;
   v_id pg_catalog.text := 'test:' || gen_random_uuid();
 begin
-  if exists (select from public.deliveries as d where d.rule_id = p_rule and d.event = 'test' and d.status = 'PENDING'
-    and (d.attempt = 0 or d.lease_until > now())) then
-    perform private.fail('RY429', 'A test of this rule is on its way.', 'Wait for it; the log shows how it went.');
-  end if;
+  perform private.fail('RY429', 'A test of this rule is on its way.', 'Wait for it; the log shows how it went.')
+  from public.deliveries as d where d.rule_id = p_rule and d.event = 'test' and d.status = 'PENDING'
+    and (d.attempt = 0 or d.lease_until > now());
   insert into public.deliveries (org_id, rule_id, event, event_id, subject, title)
   values (v_rule.org_id, p_rule, 'test', v_id, v_id, 'A test from Runyard') returning * into v_delivery;
   perform private.audited(to_jsonb(v_rule), 'notification_rule.tested', v_rule.channel);
@@ -482,25 +446,22 @@ comment on function private.test_notification_rule is 'Sends a test by a rule. A
 -- ## the log
 create function private.list_deliveries(
   p_org uuid, p_status text default null, p_before bigint default null, p_limit integer default 50
-) returns jsonb language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need('notification.manage', p_org);
-  perform private.fail('RY422', 'A page has 1 to 200 deliveries, of one status: PENDING, DELIVERED, KEPT or FAILED.')
+) returns jsonb language sql stable security definer set search_path = '' as $$
+  select private.need('notification.manage', p_org);
+  select private.fail('RY422', 'A page has 1 to 200 deliveries, of one status: PENDING, DELIVERED, KEPT or FAILED.')
   where coalesce(p_limit, 0) not between 1 and 200 or coalesce(p_status, 'PENDING') not in ('PENDING', 'DELIVERED',
     'KEPT', 'FAILED');
-  return jsonb_build_object('total', (
+  select jsonb_build_object('total', (
       select count(*) from (
         select l.status from public.deliveries as l where l.org_id = p_org order by l.id desc limit 10000) as d
       where p_status is null or d.status = p_status),
     'attempts', (select cardinality(n.retry_seconds) + 1 from private.notifier as n),
-    'rows', (select coalesce(jsonb_agg(to_jsonb(d) - array['lease_id'] || jsonb_build_object('channel',
-      coalesce(r.channel, 'git'), 'address_hint', coalesce(r.address_hint, c.repository))
-        order by d.id desc), '[]')
-      from (select * from public.deliveries as d where d.org_id = p_org and (p_status is null or d.status = p_status)
-        and d.id < coalesce(p_before, 9223372036854775807) order by d.id desc limit p_limit) as d
-      left join public.notification_rules as r on r.id = d.rule_id
-      left join public.git_connections as c on c.id = d.rule_id));
-end;
+    'rows', to_jsonb(array(select to_jsonb(d) - array['lease_id'] || jsonb_build_object('channel',
+        coalesce(r.channel, 'git'), 'address_hint', coalesce(r.address_hint, c.repository))
+      from public.deliveries as d left join public.notification_rules as r on r.id = d.rule_id
+      left join public.git_connections as c on c.id = d.rule_id
+      where d.org_id = p_org and (p_status is null or d.status = p_status)
+        and d.id < coalesce(p_before, 9223372036854775807) order by d.id desc limit p_limit)))
 $$;
 comment on function private.list_deliveries is
   'Messages, newest first, with status, attempt and what comes next; the total is that of the newest 10,000. Admins.';

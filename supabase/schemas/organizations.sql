@@ -13,7 +13,6 @@ create table private.installation (
   organization_makers public.organization_makers not null default 'EVERYBODY'
 );
 comment on table private.installation is 'What concerns the whole installation: one row.';
-comment on column private.installation.maintenance_until is 'Until then no runner takes any job; what runs, finishes.';
 insert into private.installation default values;
 
 create function private.organization_makers() returns jsonb
@@ -23,19 +22,16 @@ language sql stable security definer set search_path = '' as $$
     or exists (select from public.memberships as m where m.user_id = private.caller_id() and m.role = 'owner'))
   from private.installation as i where i.is_only
 $$;
-comment on function private.organization_makers is
-  'Says who may make organisations on this installation, and whether the caller may.';
+comment on function private.organization_makers is 'Who may make organisations here, and whether the caller may.';
 
 create function private.set_organization_makers(p_who public.organization_makers) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-begin
-  perform private.fail('RY422', 'It is not set who may create organisations.', 'Pass EVERYBODY or OWNERS.')
+language sql security definer set search_path = '' as $$
+  select private.fail('RY422', 'It is not set who may create organisations.', 'Pass EVERYBODY or OWNERS.')
   where p_who is null;
   update private.installation set organization_makers = p_who where is_only;
-  perform private.audit(null, 'installation.organization_makers', 'installation', null, null,
+  select private.audit(null, 'installation.organization_makers', 'installation', null, null,
     jsonb_build_object('who', p_who));
-  return jsonb_build_object('who', p_who);
-end;
+  select jsonb_build_object('who', p_who)
 $$;
 comment on function private.set_organization_makers is
   'Says who may make organisations on this installation: EVERYBODY, or OWNERS of one. Service key only.';
@@ -99,8 +95,7 @@ exception when check_violation then
 end;
 $$;
 comment on function private.update_organization is
-  'Changes an organisation''s name, how long it keeps logs, whether people may approve their own jobs, and how long '
-  'jobs may take. Owners.';
+  'Changes an organisation''s name, log retention, time limits, and whether people may approve their own jobs. Owners.';
 
 create function private.delete_organization(p_org uuid, p_confirm_slug text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -134,49 +129,40 @@ $$;
 comment on function private.delete_organization is
   'Removes an organisation without modules and runners, with its short name as confirmation. Owners.';
 
-create function private.my_organizations() returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need_proved();
-  return (
-    select coalesce(jsonb_agg(jsonb_build_object('id', o.id, 'slug', o.slug, 'name', o.name, 'role',
-      m.role, 'is_last', exists (select from private.last_organizations as l where l.org_id = o.id
-        and l.user_id = private.caller_id()), 'sees', private.seen(o.id), 'verbs', array(select distinct v.verb
-        from private.bindings_of(o.id, private.caller_id()) as b
-        cross join unnest(private.verbs_of(o.id, b.role)) as v (verb)), 'without', (select p.name
-        from private.sign_in_providers as p where p.org_id = o.id and p.is_only
-          and p.break_glass = private.caller_id() and not private.entered_through(p.provider)))
-      order by o.name, o.id), '[]')
-    from (
-      select b.org_id, b.role from public.memberships as b where b.user_id = private.caller_id()
-      union all
-      select a.org_id, private.role_of(a) from private.acting_account() as a where a.id is not null
-    ) as m join public.organizations as o on o.id = m.org_id);
-end;
+create function private.my_organizations() returns jsonb language sql stable security definer set search_path = '' as $$
+  select private.need_proved();
+  select coalesce(jsonb_agg(jsonb_build_object('id', o.id, 'slug', o.slug, 'name', o.name, 'role',
+    m.role, 'is_last', exists (select from private.last_organizations as l where l.org_id = o.id
+      and l.user_id = private.caller_id()), 'sees', private.seen(o.id), 'verbs', array(select distinct v.verb
+      from private.bindings_of(o.id, private.caller_id()) as b
+      cross join unnest(private.verbs_of(o.id, b.role)) as v (verb)), 'without', (select p.name
+      from private.sign_in_providers as p where p.org_id = o.id and p.is_only
+        and p.break_glass = private.caller_id() and not private.entered_through(p.provider)))
+    order by o.name, o.id), '[]')
+  from (
+    select b.org_id, b.role from public.memberships as b where b.user_id = private.caller_id()
+    union all
+    select a.org_id, private.role_of(a) from private.acting_account() as a where a.id is not null
+  ) as m join public.organizations as o on o.id = m.org_id
 $$;
 comment on function private.my_organizations is
   'The caller''s organisations with their role in each, which one was opened last, the prefixes that a guest sees '
   '(null: all), the verbs that roles at paths add somewhere, and without which provider a break-glass owner came in.';
 
 create function private.open_organization(p_org uuid) returns void
-language plpgsql security definer set search_path = '' as $$
-begin
-  perform private.need('organization.read', p_org);
+language sql security definer set search_path = '' as $$
+  select private.need('organization.read', p_org);
   insert into private.last_organizations (user_id, org_id)
   select m.user_id, m.org_id from public.memberships as m where m.org_id = p_org and m.user_id = private.caller_id()
-  on conflict (user_id) do update set org_id = excluded.org_id;
-end;
+  on conflict (user_id) do update set org_id = excluded.org_id
 $$;
-comment on function private.open_organization is
-  'Notes that this organisation is the one that the caller opened last. Members.';
+comment on function private.open_organization is 'Notes which organisation the caller opened last. Members.';
 
 -- Refuses a member without a role.
 create function private.check_role(p_role public.member_role) returns void
-language plpgsql immutable set search_path = '' as $$
-begin
-  perform private.fail('RY422', 'A member needs a role.', 'Choose owner, admin, operator, viewer or guest.')
-  where p_role is null;
-end;
+language sql immutable set search_path = '' as $$
+  select private.fail('RY422', 'A member needs a role.', 'Choose owner, admin, operator, viewer or guest.')
+  where p_role is null
 $$;
 
 create function private.invite_member(p_org uuid, p_email text, p_role public.member_role, p_token_hash text)
@@ -209,10 +195,8 @@ comment on function private.invite_member is
   'Invites an address; the caller made the link''s secret and sends only its SHA-256 (hex). Admins; owners for owners.';
 
 -- Finds an open invitation by its link's secret.
-create function private.lock_invitation(p_invitation uuid, p_token_hash text) returns public.invitations
+create function private.lock_invitation(p_invitation uuid, p_token_hash text, out v_invitation public.invitations)
 language plpgsql set search_path = '' as $$
-declare
-  v_invitation public.invitations;
 begin
   select i.* into v_invitation
   from public.invitations as i join private.invitation_tokens as t on t.invitation_id = i.id
@@ -222,21 +206,15 @@ begin
   -- One message for wrong, used, withdrawn and expired: a guess must not learn which.
   perform private.fail('RY404', 'This invitation is not valid, or no longer.', 'Ask for a new one.')
   where v_invitation.id is null;
-  return v_invitation;
 end;
 $$;
 
 create function private.invitation_offer(p_invitation uuid, p_token_hash text) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_invitation public.invitations := private.lock_invitation(p_invitation, p_token_hash);
-begin
-  return jsonb_build_object('email', v_invitation.email, 'role', v_invitation.role,
-    'expires_at', v_invitation.expires_at,
-    'organization', (select o.name from public.organizations as o where o.id = v_invitation.org_id),
-    'invited_by', (select m.email from public.memberships as m
-      where m.org_id = v_invitation.org_id and m.user_id = v_invitation.invited_by));
-end;
+language sql security definer set search_path = '' as $$
+  select jsonb_build_object('email', i.email, 'role', i.role, 'expires_at', i.expires_at,
+    'organization', (select o.name from public.organizations as o where o.id = i.org_id),
+    'invited_by', (select m.email from public.memberships as m where m.org_id = i.org_id and m.user_id = i.invited_by))
+  from private.lock_invitation(p_invitation, p_token_hash) as i
 $$;
 comment on function private.invitation_offer is
   'What an invitation offers to the person who has its link: organisation, role, address and inviter.';
@@ -284,29 +262,24 @@ $$;
 comment on function private.revoke_invitation is 'Withdraws an invitation. Admins.';
 
 -- Locks the organisation and one membership for a change.
-create function private.lock_member(p_org uuid, p_user uuid) returns public.memberships
+create function private.lock_member(p_org uuid, p_user uuid, out v_member public.memberships)
 language plpgsql set search_path = '' as $$
-declare
-  v_member public.memberships;
 begin
   -- Two owners who demote each other at once must not leave the organisation without one.
   perform from public.organizations where id = p_org for update;
   select * into v_member from public.memberships where org_id = p_org and user_id = p_user for update;
   perform private.fail('RY404', 'That person is not a member.') where v_member.user_id is null;
-  return v_member;
 end;
 $$;
 
 -- Refuses to leave an organisation without an owner, or without the one who can enter when its provider is away.
-create function private.keep_an_owner(p_org uuid) returns void language plpgsql set search_path = '' as $$
-begin
-  perform private.fail('RY409', 'This owner can enter when the identity provider is away.',
+create function private.keep_an_owner(p_org uuid) returns void language sql set search_path = '' as $$
+  select private.fail('RY409', 'This owner can enter when the identity provider is away.',
     'Choose another owner for that under Settings → Sign-in first.')
   where exists (select from private.sign_in_providers as p where p.org_id = p_org and p.is_only and not exists (
     select from public.memberships as m where m.org_id = p_org and m.user_id = p.break_glass and m.role = 'owner'));
-  perform private.fail('RY409', 'An organisation needs an owner.', 'Make somebody else an owner first.')
-  where not exists (select from public.memberships where org_id = p_org and role = 'owner');
-end;
+  select private.fail('RY409', 'An organisation needs an owner.', 'Make somebody else an owner first.')
+  where not exists (select from public.memberships where org_id = p_org and role = 'owner')
 $$;
 
 create function private.set_member_role(p_org uuid, p_user uuid, p_role public.member_role) returns jsonb
@@ -348,19 +321,14 @@ begin
   return to_jsonb(v_member);
 end;
 $$;
-comment on function private.remove_member is
-  'Removes a member; everybody may leave. Admins; only owners remove owners.';
+comment on function private.remove_member is 'Removes a member; all may leave. Admins; only owners remove owners.';
 
 create function private.member_sign_ins(p_org uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need('member.manage', p_org);
-  return (
-    select coalesce(jsonb_agg(jsonb_build_object('user_id', m.user_id, 'email', m.email, 'has_two_step', exists (
-      select from auth.mfa_factors as f where f.user_id = m.user_id and f.status = 'verified'),
-      'last_sign_in_at', u.last_sign_in_at) order by m.email), '[]')
-    from public.memberships as m join auth.users as u on u.id = m.user_id where m.org_id = p_org);
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need('member.manage', p_org);
+  select coalesce(jsonb_agg(jsonb_build_object('user_id', m.user_id, 'email', m.email, 'has_two_step', exists (
+    select from auth.mfa_factors as f where f.user_id = m.user_id and f.status = 'verified'),
+    'last_sign_in_at', u.last_sign_in_at) order by m.email), '[]')
+  from public.memberships as m join auth.users as u on u.id = m.user_id where m.org_id = p_org
 $$;
-comment on function private.member_sign_ins is
-  'Which members have two-step sign-in, and when each last signed in. Admins.';
+comment on function private.member_sign_ins is 'Which members have two-step sign-in, and their last sign-in. Admins.';

@@ -5,14 +5,12 @@
 -- Refuses a page that nobody could turn to.
 create function private.check_page(
   p_filters jsonb, p_known text[], p_sort text, p_sorts text[], p_limit integer, p_offset integer
-) returns void language plpgsql immutable set search_path = '' as $$
-begin
-  perform private.refuse_unknown_keys(p_filters, p_known);
-  perform private.fail('RY422', 'There is no such order.', format('Orders: %s.', array_to_string(p_sorts, ', ')))
+) returns void language sql immutable set search_path = '' as $$
+  select private.refuse_unknown_keys(p_filters, p_known);
+  select private.fail('RY422', 'There is no such order.', format('Orders: %s.', array_to_string(p_sorts, ', ')))
   where p_sort is null or p_sort <> all (p_sorts);
-  perform private.fail('RY422', 'A page has 1 to 200 rows and begins at 0 to 1,000,000.')
-  where coalesce(p_limit, 0) not between 1 and 200 or coalesce(p_offset, -1) not between 0 and 1000000;
-end;
+  select private.fail('RY422', 'A page has 1 to 200 rows and begins at 0 to 1,000,000.')
+  where coalesce(p_limit, 0) not between 1 and 200 or coalesce(p_offset, -1) not between 0 and 1000000
 $$;
 
 -- The pattern of what somebody typed into a search box; null for nothing.
@@ -54,8 +52,7 @@ create function private.jobs_about(
 ) returns table (id bigint, status public.job_status)
 language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan set enable_seqscan = off as $$
 declare
-  -- A search is part of a module's path or of a runner's name, or a job's number: few of those, and their
-  -- jobs by an index.
+  -- A search is part of a module's path, of a runner's name, or a job's number: few, and their jobs by an index.
   v_modules pg_catalog.uuid[] := case when p_pattern is null
     and num_nulls(p_module, p_worker, p_set) = 3 then p_seen when p_pattern is null then array[p_module] else array(
     select m.id from public.modules as m where m.org_id = p_org and m.path ilike p_pattern) end;
@@ -175,12 +172,10 @@ comment on function private.list_jobs is
   ' Without a search, 10,000 of each final status are counted at most. Members.';
 
 create function private.job_by_number(p_org uuid, p_number bigint) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need_seen(p_org);
-  return (select coalesce(jsonb_agg(to_jsonb(j) order by j.id), '[]') from public.provision_jobs as j
-    where j.org_id = p_org and j.number = p_number and private.sees_job(j));
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need_seen(p_org);
+  select coalesce(jsonb_agg(to_jsonb(j) order by j.id), '[]') from public.provision_jobs as j
+  where j.org_id = p_org and j.number = p_number and private.sees_job(j)
 $$;
 comment on function private.job_by_number is
   'The jobs of a run, by its number in the organisation: the plan and the apply that follows it, or the only one; '
@@ -204,16 +199,13 @@ $$;
 create function private.job_history(p_job public.provision_jobs) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object(
-    'events', (select coalesce(jsonb_agg(to_jsonb(e) order by e.id), '[]') from (
-      select * from public.job_events as e where e.job_id in (p_job.id, p_job.plan_job_id) order by e.id
-      limit 500) as e),
-    'comments', (select coalesce(jsonb_agg(to_jsonb(c) order by c.id), '[]') from (
-      select * from public.job_comments as c where c.job_id in (p_job.id, p_job.plan_job_id) order by c.id
-      limit 200) as c),
-    'approvals', (select coalesce(jsonb_agg(to_jsonb(a) order by a.created_at), '[]') from public.approvals as a
-      where a.job_id = p_job.id),
-    'checks', (select coalesce(jsonb_agg(to_jsonb(c) order by length(c.path), c.name), '[]')
-      from public.policy_checks as c where c.job_id in (p_job.id, p_job.plan_job_id)),
+    'events', to_jsonb(array(select e from public.job_events as e where e.job_id in (p_job.id, p_job.plan_job_id)
+      order by e.id limit 500)),
+    'comments', to_jsonb(array(select c from public.job_comments as c
+      where c.job_id in (p_job.id, p_job.plan_job_id) order by c.id limit 200)),
+    'approvals', to_jsonb(array(select a from public.approvals as a where a.job_id = p_job.id order by a.created_at)),
+    'checks', to_jsonb(array(select c from public.policy_checks as c
+      where c.job_id in (p_job.id, p_job.plan_job_id) order by length(c.path), c.name)),
     'numbers', (select coalesce(jsonb_object_agg(o.id, o.number), '{}') from public.provision_jobs as o
       where o.org_id = p_job.org_id and o.id in (p_job.plan_job_id, p_job.retry_of,
         substring(p_job.payload #>> '{options,inspects}' from '^[0-9]{1,18}$')::bigint)),
@@ -256,8 +248,7 @@ end;
 $$;
 comment on function private.job_page is
   'All that a run''s page shows, by its number in the organisation: the newest job, its plan, events, approvals, '
-  'comments, the state with its lock, and while it is queued why it waits; null where there is no such number. '
-  'Members.';
+  'comments, state and lock, and while it is queued why it waits; null where there is no such number. Members.';
 
 create function private.runner_page(p_org uuid, p_worker uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -270,13 +261,11 @@ begin
     and (v_workers is null or w.id = any (v_workers)));
   perform private.fail('RY404', 'There is no such runner.') where v_worker.id is null;
   return jsonb_build_object(
-    'instances', (select coalesce(jsonb_agg(case when v_seen is null then to_jsonb(i) else to_jsonb(i)
-        - 'last_error' end order by i.updated_at desc), '[]') from (
-      select * from public.worker_instances as i where i.worker_id = p_worker order by i.updated_at desc
-      limit 50) as i),
-    'events', (select coalesce(jsonb_agg(to_jsonb(e) order by e.id desc), '[]') from (
-      select * from public.worker_events as e where e.worker_id = p_worker and v_seen is null
-      order by e.id desc limit 12) as e),
+    'instances', to_jsonb(array(
+      select case when v_seen is null then to_jsonb(i) else to_jsonb(i) - 'last_error' end
+      from public.worker_instances as i where i.worker_id = p_worker order by i.updated_at desc limit 50)),
+    'events', to_jsonb(array(select e from public.worker_events as e where e.worker_id = p_worker and v_seen is null
+      order by e.id desc limit 12)),
     'registered', (select to_jsonb(e) from public.worker_events as e
       where e.worker_id = p_worker and v_seen is null and e.event = 'registered' order by e.id limit 1),
     'service_account', (select a.name from public.service_accounts as a
@@ -289,9 +278,8 @@ begin
           and starts_with(m.path, a.path || '/'))) order by a.path), '[]')
       from public.worker_assignments as a where a.worker_id = p_worker and a.org_id = p_org
         and private.is_seen(p_org, a.path, v_seen)),
-    'decisions', (select coalesce(jsonb_agg(to_jsonb(d) order by d.id desc), '[]') from (
-      select * from public.scaling_decisions as d where d.worker_id = p_worker and d.org_id = p_org and v_seen is null
-      order by d.id desc limit 10) as d),
+    'decisions', to_jsonb(array(select d from public.scaling_decisions as d
+      where d.worker_id = p_worker and d.org_id = p_org and v_seen is null order by d.id desc limit 10)),
     'history', private.worker_history(p_worker));
 end;
 $$;
@@ -308,11 +296,11 @@ language sql stable set search_path = '' as $$
       and a.path = any (private.path_prefixes(p_module.path)) limit 500
   )
   select jsonb_build_object(
-    'assignments', (select coalesce(jsonb_agg(to_jsonb(a)), '[]') from assigned as a),
-    'workers', (select coalesce(jsonb_agg(to_jsonb(w) order by w.name), '[]') from (
-      select w.* from public.workers as w where w.removed_at is null and (w.is_shared or w.org_id = p_module.org_id
+    'assignments', to_jsonb(array(select to_jsonb(a) from assigned as a)),
+    'workers', to_jsonb(array(
+      select w from public.workers as w where w.removed_at is null and (w.is_shared or w.org_id = p_module.org_id
         and (w.is_assigned_to_all_modules or w.id = p_module.pinned_worker_id
-          or w.id in (select a.worker_id from assigned as a))) order by w.name limit 200) as w))
+          or w.id in (select a.worker_id from assigned as a))) order by w.name limit 200)))
 $$;
 
 -- The newest jobs of a module without their large parts, the status of the last one that changed something or looked
@@ -320,12 +308,12 @@ $$;
 create function private.module_history(p_module public.modules) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object(
-    'history', (select coalesce(jsonb_agg(to_jsonb(j) - array['payload', 'late_report'] || jsonb_build_object(
+    'history', to_jsonb(array(select to_jsonb(j) - array['payload', 'late_report'] || jsonb_build_object(
         -- The progress of an apply is counted by its resources.
         'plan_summary', case when j.finished_at is null then j.plan_summary else j.plan_summary - 'resources' end,
-        'source_kind', j.payload #>> '{module,source_kind}') order by j.id desc), '[]')
-      from (select * from public.provision_jobs as j where j.module_id = p_module.id and not j.is_followed
-        order by j.id desc limit 30) as j),
+        'source_kind', j.payload #>> '{module,source_kind}')
+      from public.provision_jobs as j where j.module_id = p_module.id and not j.is_followed
+      order by j.id desc limit 30)),
     'last_change', (select j.status from public.provision_jobs as j
       where j.module_id = p_module.id and j.type in ('APPLY', 'DESTROY', 'DRIFT') order by j.id desc limit 1),
     -- A look beside a held state tells nothing about the module.
@@ -348,11 +336,10 @@ begin
     'resources', private.state_resources(p_module),
     'lock', (select to_jsonb(l) from public.module_locks as l where l.module_id = p_module),
     'evidence', private.lock_evidence(p_module),
-    'readers', (select coalesce(jsonb_agg(jsonb_build_object('id', m.id, 'path',
-          private.shown_path(p_org, m.path), 'since', g.created_at)
-        order by m.path), '[]')
+    'readers', to_jsonb(array(
+      select jsonb_build_object('id', m.id, 'path', private.shown_path(p_org, m.path), 'since', g.created_at)
       from public.output_grants as g join public.modules as m on m.id = g.reader_id and m.deleted_at is null
-      where g.module_id = p_module),
+      where g.module_id = p_module order by m.path)),
     'dependencies', private.list_dependencies(p_org, v_module.path),
     'repository', private.module_repository(v_module));
 end;
@@ -411,8 +398,7 @@ comment on function private.list_modules is
 
 -- The fleet by the page: what is wrong with which runner, how many there are of each kind, how far a rollout is, and
 -- one change to many runners. After the releases, because the newest of them says who is out of date.
--- Runners with a free slot that take nothing, although a job which they may take, by the claim's own rules, has waited
--- for two minutes.
+-- Runners with a free slot that take nothing, though a job has waited 2 minutes that the claim's rules would give them.
 create function private.idle_workers(p_org uuid, p_workers uuid[]) returns setof uuid
 language plpgsql stable set search_path = '' set plan_cache_mode = force_generic_plan as $$
 begin
@@ -512,18 +498,13 @@ end;
 $$;
 
 create function private.runner_facets(p_org uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_answer pg_catalog.jsonb;
-  v_workers pg_catalog.uuid[];
-begin
-  perform private.need_seen(p_org);
-  v_workers := private.seen_workers(p_org);
+language sql stable security definer set search_path = '' as $$
+  select private.need_seen(p_org);
   with fleet as materialized (
     select w.id, w.is_shared, w.type, w.version, w.region, w.labels, w.is_draining or w.is_disabled as is_off, h.health,
       h.updates_itself
-    from public.workers as w join private.runner_health(p_org, null) as h on h.worker_id = w.id
-    where v_workers is null or w.is_shared or w.id = any (v_workers)
+    from private.seen_workers(p_org) as n (seen) cross join private.runner_health(p_org, null) as h
+    join public.workers as w on w.id = h.worker_id and (n.seen is null or w.is_shared or w.id = any (n.seen))
   ), value as (
     select 'version' as name, f.version as value from fleet as f
     union all
@@ -545,9 +526,6 @@ begin
       select count(*) from fleet as f where not f.is_shared and 'outdated' = any (f.health)
         and (f.type = 'cloud-hosted' or f.updates_itself and not f.is_off)),
     'outdated', (select count(*) from fleet as f where not f.is_shared and 'outdated' = any (f.health)))
-  into v_answer;
-  return v_answer;
-end;
 $$;
 comment on function private.runner_facets is
   'How many runners each label, version, region and health has, 100 of each; the newest release, how many runners are '
@@ -635,14 +613,11 @@ comment on function private.list_runners is
   'status, type, label, version, region, health}, order name, -name, status, newest. Members.';
 
 create function private.rollout_progress(p_org uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_seen pg_catalog.text[] := private.need_seen(p_org);
-  v_answer pg_catalog.jsonb;
-begin
+language sql stable security definer set search_path = '' as $$
+  select private.need_seen(p_org);
   with rollout as (
     select r.* from public.rollouts as r
-    where r.org_id = p_org and r.status in ('RUNNING', 'PAUSED') and v_seen is null
+    where r.org_id = p_org and r.status in ('RUNNING', 'PAUSED') and private.seen(p_org) is null
   ), latest as (
     select distinct on (j.target_worker_id) j.target_worker_id::pg_catalog.text as worker_id, j.status
     from rollout as r join public.provision_jobs as j on j.rollout_id = r.id
@@ -659,9 +634,7 @@ begin
         cross join jsonb_array_elements_text(x.wave) as m (worker_id)
         left join latest as l on l.worker_id = m.worker_id group by x.place
       ) as w))
-  into v_answer from rollout as r;
-  return v_answer;
-end;
+  from rollout as r
 $$;
 comment on function private.rollout_progress is
   'The rollout that is under way, with how many runners of each wave are done or failed; null when none is. Members.';

@@ -12,8 +12,6 @@ create table private.policy_bundles (
   primary key (org_id, sha256)
 );
 comment on table private.policy_bundles is 'Rules by the digest of their files. Never changed.';
-comment on column private.policy_bundles.files is 'The files, {name: text}.';
-comment on column private.policy_bundles.used_at is 'When these rules were attached last.';
 
 create table public.policy_sets (
   id uuid primary key default gen_random_uuid(),
@@ -32,9 +30,7 @@ create table public.policy_sets (
 create index policy_sets_bundle_idx on public.policy_sets (org_id, bundle_sha256);
 comment on table public.policy_sets is 'Sets of rules that plans at or below a path must pass.';
 comment on column public.policy_sets.path is 'The group or module it is attached to; "" is the whole organisation.';
-comment on column public.policy_sets.level is
-  'advisory (is shown), overridable (waits for an override) or mandatory (is refused).';
-comment on column public.policy_sets.bundle_sha256 is 'Digest of its rules.';
+comment on column public.policy_sets.level is 'advisory is shown, overridable waits for one, mandatory refuses.';
 comment on column public.policy_sets.source is 'Repository folder and commit that the rules were read from, as text.';
 
 create table public.policy_checks (
@@ -59,18 +55,11 @@ create table public.policy_checks (
 );
 create index policy_checks_org_id_idx on public.policy_checks (org_id, created_at desc);
 comment on table public.policy_checks is 'What each policy set found in a plan, and who overrode it.';
-comment on column public.policy_checks.attempt is 'The attempt that evaluated it.';
 comment on column public.policy_checks.level is 'The level of the set when the job was requested.';
-comment on column public.policy_checks.bundle_sha256 is 'Digest of the rules that it was checked with.';
 comment on column public.policy_checks.overridden_by is 'Who overrode it: a member, null for a service account.';
-comment on column public.policy_checks.overridden_label is 'Who overrode it, as shown.';
-comment on column public.policy_checks.override_reason is 'Why they did.';
-comment on column public.policy_checks.overridden_at is 'When they did.';
-comment on column public.policy_checks.verdict is
-  'passed, warned, failed, or error: the set could not be evaluated, which counts as failed.';
+comment on column public.policy_checks.verdict is 'passed, warned, failed, or error: could not run, counts as failed.';
 comment on column public.policy_checks.messages is 'What it found, [{rule, kind, text, resource, hint}].';
-comment on column public.policy_checks.cost is
-  'What the plan costs according to its command, {monthly_before, monthly_after, monthly_delta}.';
+comment on column public.policy_checks.cost is 'Costs, {monthly_before, monthly_after, monthly_delta}.';
 
 -- ## attaching
 
@@ -85,12 +74,11 @@ begin
     when invalid_text_representation or untranslatable_character then
       v_command := null;
   end;
-  if jsonb_path_exists(v_command, '$ ? (@.type() == "object" && @.argv.type() == "array" && @.argv[0] != ""
+  perform private.fail('RY422', 'command.json does not name a command.',
+    'Write {"argv": ["trivy", "config", "{plan}"], "network": false}; the network may be left out.')
+  where jsonb_path_exists(v_command, '$ ? (@.type() == "object" && @.argv.type() == "array" && @.argv[0] != ""
     && !exists(@.argv[*] ? (@.type() != "string")) && (!exists(@.network) || @.network.type() == "boolean")
-    && !exists(@.keyvalue() ? (@.key != "argv" && @.key != "network")))') is distinct from true then
-    perform private.fail('RY422', 'command.json does not name a command.',
-      'Write {"argv": ["trivy", "config", "{plan}"], "network": false}; the network may be left out.');
-  end if;
+    && !exists(@.keyvalue() ? (@.key != "argv" && @.key != "network")))') is distinct from true;
 end;
 $$;
 
@@ -100,16 +88,15 @@ language plpgsql immutable set search_path = '' as $$
 declare
   v_is_command boolean := jsonb_typeof(p_files) = 'object' and p_files ? 'command.json';
 begin
-  if jsonb_typeof(p_files) is distinct from 'object' or octet_length(p_files::pg_catalog.text) > 1048576
+  perform private.fail('RY422',
+    'A policy set is an object of file names and texts, with at least one .rego file or a command.json.',
+    'Names of rules and data end with .rego, .json or .yaml; at most 1 MiB in all. Tests (_test.rego) do not count.')
+  where jsonb_typeof(p_files) is distinct from 'object' or octet_length(p_files::pg_catalog.text) > 1048576
     or exists (select from jsonb_each(p_files) as f where jsonb_typeof(f.value) <> 'string' or length(f.key) > 200
       or f.key !~ '^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*$'
       or not v_is_command and f.key !~ '\.(rego|json|ya?ml)$')
     or v_is_command = exists (select from jsonb_object_keys(p_files) as f where f ~ '\.rego$'
-      and f !~ '_test\.rego$') then
-    perform private.fail('RY422',
-      'A policy set is an object of file names and texts, with at least one .rego file or a command.json.',
-      'Names of rules and data end with .rego, .json or .yaml; at most 1 MiB in all. Tests (_test.rego) do not count.');
-  end if;
+      and f !~ '_test\.rego$');
   if v_is_command then
     perform private.check_command(p_files ->> 'command.json');
   end if;
@@ -117,14 +104,13 @@ end;
 $$;
 
 -- Keeps rules, and returns their digest.
-create function private.keep_bundle(p_org uuid, p_files jsonb) returns text language plpgsql set search_path = '' as $$
-declare
-  v_sha256 pg_catalog.text := encode(sha256(convert_to(p_files::pg_catalog.text, 'UTF8')), 'hex');
+create function private.keep_bundle(p_org uuid, p_files jsonb, out v_sha256 text)
+language plpgsql set search_path = '' as $$
 begin
+  v_sha256 := encode(sha256(convert_to(p_files::pg_catalog.text, 'UTF8')), 'hex');
   perform private.check_policy_files(p_files);
   insert into private.policy_bundles (org_id, sha256, files) values (p_org, v_sha256, p_files)
   on conflict (org_id, sha256) do update set used_at = now();
-  return v_sha256;
 end;
 $$;
 
@@ -179,39 +165,28 @@ comment on function private.attach_policy is
   'Admins.';
 
 -- A policy set that the caller may do this with.
-create function private.my_policy(p_policy uuid, p_verb text) returns public.policy_sets
+create function private.my_policy(p_policy uuid, p_verb text, out v_set public.policy_sets)
 language plpgsql stable set search_path = '' as $$
-declare
-  v_set public.policy_sets;
 begin
   select * into v_set from public.policy_sets where id = p_policy and private.may_see(org_id, path);
   perform private.fail('RY404', 'There is no such policy set.') where v_set.id is null;
   perform private.need(p_verb, v_set.org_id, v_set.path);
-  return v_set;
 end;
 $$;
 
 create function private.detach_policy(p_policy uuid) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_set public.policy_sets := private.my_policy(p_policy, 'policy.write');
-begin
-  delete from public.policy_sets where id = p_policy;
-  return private.audited(to_jsonb(v_set), 'policy.detached', concat_ws(' ', v_set.name, nullif(v_set.path, '')),
-    jsonb_build_object('level', v_set.level));
-end;
+language sql security definer set search_path = '' as $$
+  select private.my_policy(p_policy, 'policy.write');
+  with gone as (delete from public.policy_sets where id = p_policy returning *)
+  select private.audited(to_jsonb(g), 'policy.detached', concat_ws(' ', g.name, nullif(g.path, '')),
+    jsonb_build_object('level', g.level)) from gone as g
 $$;
-comment on function private.detach_policy is
-  'Detaches a policy set. Plans that were requested before are still checked with it. Admins.';
+comment on function private.detach_policy is 'Detaches a policy set. Plans requested before keep its check. Admins.';
 
 create function private.policy_files(p_policy uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_set public.policy_sets := private.my_policy(p_policy, 'module.read');
-begin
-  return (select b.files from private.policy_bundles as b where b.org_id = v_set.org_id
-    and b.sha256 = v_set.bundle_sha256);
-end;
+language sql stable security definer set search_path = '' as $$
+  select (select b.files from private.policy_bundles as b where b.org_id = s.org_id and b.sha256 = s.bundle_sha256)
+  from private.my_policy(p_policy, 'module.read') as s
 $$;
 comment on function private.policy_files is 'The files of a policy set, {name: text}. Members.';
 
@@ -268,15 +243,11 @@ create function private.is_refused(p_job bigint) returns boolean language sql st
 $$;
 
 -- Refuses to apply a plan that its policy sets, or a newer mandatory one, do not let pass.
-create function private.check_policies(p_plan bigint) returns void language plpgsql stable set search_path = '' as $$
-declare
-  v_problem pg_catalog.text := private.policy_problem(p_plan);
-begin
-  perform private.fail('RY409', format('%s', v_problem), case when v_problem like '%waits for an override%'
+create function private.check_policies(p_plan bigint) returns void language sql stable set search_path = '' as $$
+  select private.fail('RY409', format('%s', p.problem), case when p.problem like '%waits for an override%'
     then 'Somebody with policy.override overrides the check with a reason; or change the code, and plan again.'
     else 'Change the code or the rule, and plan again.' end)
-  where v_problem is not null;
-end;
+  from private.policy_problem(p_plan) as p (problem) where p.problem is not null
 $$;
 
 -- The last fence: no change begins whose checks do not let it pass, whatever the runner knows of policies.
@@ -320,20 +291,16 @@ language sql stable set search_path = '' as $$
 $$;
 
 create function private.worker_policies(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_live private.live_jobs := private.fenced_job(private.this_runner(), p_job, p_attempt);
-begin
-  return (select jsonb_build_object('run', private.policy_input(j), 'sets', (
-      select coalesce(jsonb_agg(jsonb_build_object('id', p.id, 'name', p.name, 'path', p.path, 'level', p.level,
-        'files', b.files) order by length(p.path), p.name), '[]') from private.named_policies(j) as p
-      join private.policy_bundles as b on b.org_id = j.org_id and b.sha256 = p.sha256))
-    from public.provision_jobs as j where j.id = v_live.job_id);
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.fenced_job(private.this_runner(), p_job, p_attempt);
+  select jsonb_build_object('run', private.policy_input(j), 'sets', (
+    select coalesce(jsonb_agg(jsonb_build_object('id', p.id, 'name', p.name, 'path', p.path, 'level', p.level,
+      'files', b.files) order by length(p.path), p.name), '[]') from private.named_policies(j) as p
+    join private.policy_bundles as b on b.org_id = j.org_id and b.sha256 = p.sha256))
+  from public.provision_jobs as j where j.id = p_job
 $$;
 comment on function private.worker_policies is
-  'The policy sets that a running job''s plan must pass, with their files, and the facts that rules may read about '
-  'the run.';
+  'The policy sets that a running job''s plan must pass, with files, and the facts about the run for their rules.';
 
 create function private.worker_record_checks(p_job bigint, p_attempt integer, p_checks jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$

@@ -3,35 +3,18 @@
 
 -- Refuses an override of a plan that can no longer be applied.
 create function private.check_override_is_current(p_plan public.provision_jobs) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.check_state_is_planned(p_plan.id);
-  if p_plan.status <> 'SUCCEEDED' or private.discarded_at(p_plan.id) is not null or exists (
+language sql stable set search_path = '' as $$
+  select private.check_state_is_planned(p_plan.id);
+  select private.fail('RY409', 'Nothing of this plan waits any more: it was replaced, applied or discarded.',
+    'Override the check of the newest plan.')
+  where p_plan.status <> 'SUCCEEDED' or private.discarded_at(p_plan.id) is not null or exists (
       select from public.provision_jobs as j where j.plan_job_id = p_plan.id
       having count(*) > 0 and count(*) filter (where j.status = 'AWAITING_APPROVAL') = 0)
     or p_plan.payload #> '{options,git,pull_request}' is not null and not exists (
       select from public.pull_requests as r where r.is_open
         and r.connection_id = (p_plan.payload #>> '{options,git,connection_id}')::pg_catalog.uuid
         and r.number = (p_plan.payload #>> '{options,git,pull_request}')::integer
-        and r.head_commit = p_plan.payload #>> '{options,git,head_commit}') then
-    perform private.fail('RY409', 'Nothing of this plan waits any more: it was replaced, applied or discarded.',
-      'Override the check of the newest plan.');
-  end if;
-end;
-$$;
-
--- Refuses an override by somebody who requested the job, where others have to approve.
-create function private.refuse_own_override(p_job public.provision_jobs, p_plan public.provision_jobs) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY403', 'You requested this job; somebody else overrides its checks.',
-    'Ask another member with policy.override.')
-  where private.caller_id() in (select private.requesters(p_job) union select private.requesters(p_plan)) and exists (
-    select from public.modules as m join public.organizations as o on o.id = m.org_id
-    where m.id = p_job.module_id and not o.can_approve_own_jobs and greatest(m.approvals_required, (
-      select max(j.approvals_required) from public.provision_jobs as j
-      where j.id = p_plan.id or j.plan_job_id = p_plan.id)) > 0);
-end;
+        and r.head_commit = p_plan.payload #>> '{options,git,head_commit}')
 $$;
 
 create function private.override_check(p_job bigint, p_policy uuid, p_reason text) returns jsonb
@@ -54,7 +37,13 @@ begin
       'Only a failed check of an overridable set does. Nobody overrides a mandatory one.');
   end if;
   perform private.check_override_is_current(v_plan);
-  perform private.refuse_own_override(v_job, v_plan);
+  perform private.fail('RY403', 'You requested this job; somebody else overrides its checks.',
+    'Ask another member with policy.override.')
+  where private.caller_id() in (select private.requesters(v_job) union select private.requesters(v_plan)) and exists (
+    select from public.modules as m join public.organizations as o on o.id = m.org_id
+    where m.id = v_job.module_id and not o.can_approve_own_jobs and greatest(m.approvals_required, (
+      select max(j.approvals_required) from public.provision_jobs as j
+      where j.id = v_plan.id or j.plan_job_id = v_plan.id)) > 0);
   update public.policy_checks set overridden_by = private.caller_id(), override_reason = trim(p_reason),
     overridden_label = private.caller_label(v_job.org_id), overridden_at = now()
   where job_id = v_plan.id and set_id = p_policy returning * into v_check;

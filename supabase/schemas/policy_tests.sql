@@ -15,11 +15,8 @@ comment on table private.policy_test_plans is 'The plans of each test of policie
 comment on column private.policy_test_plans.job_id is 'The test.';
 comment on column private.policy_test_plans.plan_id is 'The job whose plan it is.';
 comment on column private.policy_test_plans.verdict is
-  'As of a check; unclear: the redacted plan has not all that the set reads; missing: it is not kept. Null until it '
-  'was tested.';
-comment on column private.policy_test_plans.messages is 'What the rules found, as of a check.';
+  'As of a check; unclear: the redacted plan lacks what the set reads; missing: not kept. Null: not tested yet.';
 
--- ## the request
 create function private.test_policy(p_org uuid, p_path text, p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -56,27 +53,21 @@ comment on function private.test_policy is
   'Runs rules on a runner over the plans of the last days, at most 30, at and below a path: {name, files, source, '
   'days}. Changes nothing; policy_test shows the result. Admins.';
 
--- ## the runner's call
-
 -- Lists the plans of a test, the newest 1,000. Plans with values that nobody applies, and those that only look, are
 -- left out; so is what was applied from a saved plan, which is listed itself.
 create function private.list_test_plans(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_asked pg_catalog.jsonb := p_job.payload -> 'policy_test';
-begin
+language sql set search_path = '' as $$
   insert into private.policy_test_plans (job_id, plan_id)
   select p_job.id, j.id from public.provision_jobs as j
-  where j.org_id = p_job.org_id
-    and j.finished_at > p_job.created_at - make_interval(days => (v_asked ->> 'days')::integer)
+  where j.org_id = p_job.org_id and j.finished_at > p_job.created_at
+      - make_interval(days => (p_job.payload #>> '{policy_test,days}')::integer)
     and j.type in ('PLAN', 'APPLY', 'DESTROY') and j.plan_job_id is null and j.id < p_job.id
-    and private.is_at_or_below(j.module_path, v_asked ->> 'path')
+    and private.is_at_or_below(j.module_path, p_job.payload #>> '{policy_test,path}')
     and not coalesce(j.payload #> '{options,refresh_only}' = 'true', false)
     and not coalesce(j.payload -> 'options' ?| array['preview', 'inspects'], false)
     and (j.status = 'SUCCEEDED' or exists (select from private.artifacts as a
       where a.job_id = j.id and a.name = 'redacted-plan.json.gz'))
-  order by j.id desc limit 1000;
-end;
+  order by j.id desc limit 1000
 $$;
 
 -- The redacted plan that a job left last.
@@ -133,8 +124,6 @@ $$;
 comment on function private.worker_policy_test is
   'Records what a test of policies found in plans, [{plan, verdict, messages}], and answers the next plans, redacted, '
   'with the facts about their runs; the files of the set with the first ones.';
-
--- ## the result
 
 -- The findings of a test so far. It has the path of its plans: everybody who sees it sees them.
 create function private.found_in_plans(p_test public.provision_jobs) returns jsonb

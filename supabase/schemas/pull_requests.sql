@@ -26,14 +26,12 @@ create table public.pull_requests (
 create index pull_requests_org_id_idx on public.pull_requests (org_id, updated_at desc);
 comment on table public.pull_requests is 'Pull requests that were announced.';
 comment on column public.pull_requests.is_fork is 'Whether that branch is in another repository.';
-comment on column public.pull_requests.allowed_commit is
-  'The commit of a fork that a member requested a plan of; null: none, or it was planned.';
+comment on column public.pull_requests.allowed_commit is 'A fork''s commit that a member wants planned; null: none.';
 comment on column public.pull_requests.head_commit is 'Its newest commit that was announced or read.';
 comment on column public.pull_requests.is_open is 'Whether it is planned: open, and no draft.';
 comment on column public.pull_requests.planned is 'The fingerprint of each module that was planned for it.';
 comment on column public.pull_requests.merge_commit is 'The commit that merged it, as the provider says.';
 comment on column public.pull_requests.comment_id is 'The provider''s id of the comment with its results.';
-comment on column public.pull_requests.number is 'Its number at the provider.';
 
 create function private.fork_words(p_commit text) returns text language sql immutable set search_path = '' as $$
   select format('It comes from a fork: nothing runs until a member requests a plan of its commit %s.', p_commit)

@@ -14,15 +14,13 @@ comment on column private.plan_digests.digest is
 
 -- Keeps the digest of a plan apart from its result, which members read.
 create function private.note_plan_digest(p_plan public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
-begin
+language sql set search_path = '' as $$
   insert into private.plan_digests (job_id, digest)
   select p_plan.id, encode(sha256(convert_to(format('%s %s', p_plan.result ->> 'change_digest', m.fingerprint),
     'UTF8')), 'hex')
   from private.set_members as m where m.job_id = p_plan.id and m.fingerprint is not null
     and p_plan.result ->> 'change_digest' ~ '^[0-9a-f]{64}$' on conflict do nothing;
-  update public.provision_jobs set result = result - 'change_digest' where id = p_plan.id;
-end;
+  update public.provision_jobs set result = result - 'change_digest' where id = p_plan.id
 $$;
 
 -- ## reviews
@@ -49,13 +47,11 @@ $$;
 
 -- The approvals of a plan by members who still have the right, and have not changed what they reviewed.
 create function private.reviews_of(p_plan bigint) returns setof public.approvals
-language plpgsql stable set search_path = '' as $$
-begin
-  return query select a.* from public.approvals as a join public.provision_jobs as j on j.id = a.job_id
+language sql stable set search_path = '' as $$
+  select a.* from public.approvals as a join public.provision_jobs as j on j.id = a.job_id
   where a.job_id = p_plan and a.decision = 'approve' and private.may('job.approve', a.org_id, j.module_path, a.user_id)
     and not private.is_own_change(j, a.user_id)
-  order by a.created_at;
-end;
+  order by a.created_at
 $$;
 
 -- The plan that was reviewed on the pull request which became this plan's commit, and whether both have the same
@@ -156,19 +152,6 @@ $$;
 
 -- ## before the merge
 
--- Locks a module to a pull request; one that has the lock keeps it.
-create function private.lock_to_pull(p_pull public.pull_requests, p_module uuid) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform private.lock_state(p_pull.org_id, p_module);
-  insert into public.module_locks (module_id, org_id, reason, user_id, user_label, connection_id, pull_request)
-  values (p_module, p_pull.org_id, format('Pull request #%s is applied before its merge.', p_pull.number),
-    private.caller_id(), private.caller_label(p_pull.org_id), p_pull.connection_id, p_pull.number)
-  on conflict do nothing;
-  perform private.wake_org(p_pull.org_id, 'modules', p_module::pg_catalog.text);
-end;
-$$;
-
 create function private.apply_pull_request(p_connection uuid, p_number integer, p_module uuid default null)
 returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
@@ -191,7 +174,12 @@ begin
       and v_plan.plan_summary -> 'has_changes' = 'true', false);
     perform private.need('job.apply', v_module.org_id, v_module.path);
     perform private.refuse_unmerged(v_plan.id);
-    perform private.lock_to_pull(v_pull, v_module.id);
+    perform private.lock_state(v_pull.org_id, v_module.id);
+    insert into public.module_locks (module_id, org_id, reason, user_id, user_label, connection_id, pull_request)
+    values (v_module.id, v_pull.org_id, format('Pull request #%s is applied before its merge.', v_pull.number),
+      private.caller_id(), private.caller_label(v_pull.org_id), v_pull.connection_id, v_pull.number)
+    on conflict do nothing;
+    perform private.wake_org(v_pull.org_id, 'modules', v_module.id::pg_catalog.text);
     v_jobs := v_jobs || private.enqueue_job(v_module.org_id, 'APPLY', v_module.id,
       jsonb_build_object('plan_job_id', v_plan.id, 'reason', format('Pull request #%s, before its merge', p_number)));
   end loop;

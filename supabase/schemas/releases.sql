@@ -47,8 +47,7 @@ alter table public.provision_jobs add constraint provision_jobs_rollout_fkey
 create index rollouts_org_id_idx on public.rollouts (org_id, created_at desc);
 create unique index rollouts_running_idx on public.rollouts (org_id) where status in ('RUNNING', 'PAUSED');
 comment on table public.rollouts is
-  'Updating the outdated runners in waves: one, then a quarter, then the rest, at most 200 in each. One at a time per '
-  'organisation.';
+  'Updates of outdated runners in waves: one, a quarter, the rest, each 200 at most. One at a time per organisation.';
 comment on column public.rollouts.wave is 'The wave that is running, from 1; 0 until one has begun.';
 comment on column public.rollouts.waves is 'The runners of each wave: [[worker id, …], …].';
 comment on column public.rollouts.created_by_label is
@@ -82,8 +81,7 @@ exception when check_violation or not_null_violation or invalid_text_representat
 end;
 $$;
 comment on function private.publish_release is
-  'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again changes nothing. Service key '
-  'only.';
+  'Publishes a release {version, channel, notes, is_breaking, artifacts}; again, it changes nothing. Service key only.';
 
 -- ## updates by policy
 -- Updates by policy: whether outdated runners are updated automatically, at once or between certain hours. The rollouts
@@ -99,10 +97,8 @@ create table public.update_policies (
   updated_at timestamptz not null default now(),
   constraint update_policies_window_check check (begins_at <> ends_at)
 );
-comment on table public.update_policies is
-  'When an organisation''s outdated runners update automatically; none is OFF.';
-comment on column public.update_policies.mode is
-  'OFF: a person starts it · WINDOW: between the hours below · NOW: as soon as a release is out.';
+comment on table public.update_policies is 'When outdated runners update automatically; no row is OFF.';
+comment on column public.update_policies.mode is 'OFF · WINDOW: in these hours · NOW: as soon as a release is out.';
 comment on column public.update_policies.days is 'Days on which a window begins: 0 is Sunday.';
 comment on column public.update_policies.ends_at is 'When it ends; the next day, where that is earlier.';
 
@@ -151,8 +147,7 @@ create function private.release_files(p_version text) returns text[] language sq
     where r.version = p_version)
 $$;
 
--- Whether every live instance of a runner was started with the permission to update itself, and the release has its
--- file.
+-- Whether every live instance of a runner may update itself, and the release has its file.
 create function private.updates_itself(p_worker uuid, p_version text) returns boolean
 language sql stable set search_path = '' as $$
   select coalesce(bool_and(coalesce(n.facts ->> 'self_update' = any (r.files), false)), false)
@@ -184,18 +179,17 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- The job by which an instance of a self-hosted runner updates itself, not yet written.
-create function private.self_update_job(p_worker public.workers, p_version text, p_instance text)
-returns public.provision_jobs language plpgsql set search_path = '' as $$
-declare
-  v_job public.provision_jobs := private.lifecycle_job(p_worker, 'UPDATE_WORKER', null);
+create function private.self_update_job(
+  p_worker public.workers, p_version text, p_instance text, out v_job public.provision_jobs
+) language plpgsql set search_path = '' as $$
 begin
+  v_job := private.lifecycle_job(p_worker, 'UPDATE_WORKER', null);
   v_job.pinned_worker_id := p_worker.id;
   v_job.pinned_instance_name := p_instance;
   v_job.payload := jsonb_build_object('lifecycle', jsonb_build_object(
     'worker', jsonb_build_object('id', p_worker.id, 'name', p_worker.name), 'version', p_version, 'is_own', true,
     'allow_downgrade', private.is_version_less(p_version, p_worker.version),
     'artifacts', (select r.artifacts from public.worker_releases as r where r.version = p_version)));
-  return v_job;
 end;
 $$;
 
@@ -283,8 +277,7 @@ declare
   v_job public.provision_jobs;
   v_count integer := 0;
 begin
-  -- As they are now: days may have passed since the waves were planned, and a person may have updated, drained or
-  -- removed a runner.
+  -- As they are now: days after the waves were planned, a person may have updated, drained or removed one.
   for v_job in
     select u.* from private.updatable_workers(p_rollout.org_id, p_rollout.version) as w
     cross join lateral private.update_jobs(w, p_rollout.version) as u
@@ -339,17 +332,15 @@ end;
 $$;
 
 -- Starts a rollout of the newest release to these runners.
-create function private.start_rollout(p_org uuid, p_workers uuid[], p_by uuid, p_is_by_policy boolean)
-returns public.rollouts language plpgsql set search_path = '' as $$
-declare
-  v_rollout public.rollouts;
+create function private.start_rollout(
+  p_org uuid, p_workers uuid[], p_by uuid, p_is_by_policy boolean, out v_rollout public.rollouts
+) language plpgsql set search_path = '' as $$
 begin
   insert into public.rollouts (org_id, version, wave, waves, created_by, created_by_label, is_by_policy)
   values (p_org, private.latest_version(), 0, private.plan_waves(p_workers), p_by, case when p_is_by_policy
     then 'update policy' else private.caller_label(p_org) end, p_is_by_policy) returning * into v_rollout;
   perform private.advance_rollout(v_rollout.id);
   select * into v_rollout from public.rollouts where id = v_rollout.id;
-  return v_rollout;
 end;
 $$;
 
@@ -374,13 +365,10 @@ comment on function private.update_outdated_workers is
   'Starts a rollout: UPDATE_WORKER jobs for the outdated runners that a job can update (cloud-hosted, or updating '
   'themselves), in waves. Admins.';
 
--- ## what the end of such a job leads to
-
 -- Resumes a runner whose update did not succeed.
 create function private.undrain_after_update(p_worker uuid) returns void language plpgsql set search_path = '' as $$
 begin
-  -- Also after an update without a last report: a runner that it drained takes jobs again. One that a person drained
-  -- stays so.
+  -- Also after an update without a last report: its runner takes jobs again. One that a person drained stays so.
   update public.workers set is_draining = false, drain_reason = null
   where id = p_worker and is_draining and drain_reason like 'Update to %' and removed_at is null;
   if found then
@@ -410,14 +398,11 @@ language sql stable set search_path = '' as $$
 $$;
 
 create function private.update_policy(p_org uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need('release.read', p_org);
-  return private.policy_json(private.policy_of(p_org));
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need('release.read', p_org);
+  select private.policy_json(private.policy_of(p_org))
 $$;
-comment on function private.update_policy is
-  'When outdated runners update automatically: mode, window, next window, how many. Members.';
+comment on function private.update_policy is 'When outdated runners update: mode, windows, how many. Members.';
 
 create function private.set_update_policy(p_org uuid, p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -502,9 +487,8 @@ begin
     perform private.note_identity((select w.cloud_identity_id from public.workers as w
       where w.id = p_job.target_worker_id), p_job);
   end if;
-  if p_job.type = 'UPDATE_WORKER' and p_job.status in ('FAILED', 'CANCELLED') then
-    perform private.undrain_after_update(p_job.target_worker_id);
-  end if;
+  perform private.undrain_after_update(p_job.target_worker_id)
+  where p_job.type = 'UPDATE_WORKER' and p_job.status in ('FAILED', 'CANCELLED');
   if p_job.rollout_id is not null then perform private.advance_rollout(p_job.rollout_id); end if;
 end;
 $$;

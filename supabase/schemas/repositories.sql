@@ -27,10 +27,9 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- A connection that the caller may use so, locked as the end of a reading locks it: first its state, then its row.
-create function private.my_connection(p_connection uuid, p_verb text) returns public.git_connections
+create function private.my_connection(p_connection uuid, p_verb text, out v_connection public.git_connections)
 language plpgsql set search_path = '' as $$
 declare
-  v_connection public.git_connections;
   v_seen pg_catalog.text[];
 begin
   perform private.lock_state(c.org_id, c.id) from public.git_connections as c where c.id = p_connection
@@ -42,7 +41,6 @@ begin
   where v_connection.id is null or v_seen is not null and not exists (
     select from private.modules_of_connection(v_connection) as m where private.is_seen(m.org_id, m.path, v_seen));
   perform private.need(p_verb, v_connection.org_id) where p_verb <> 'git.read';
-  return v_connection;
 end;
 $$;
 
@@ -95,9 +93,8 @@ begin
   perform private.need('git.manage', p_org);
   perform private.fail('RY413', 'An organisation has at most 1,000 repositories.', 'Disconnect some first.')
   where (select count(*) from public.git_connections as c where c.org_id = p_org and c.removed_at is null) >= 1000;
-  v_new.org_id := p_org;
-  v_new.poll_seconds := 300;
-  v_new := private.save_connection(v_new, p_spec);
+  v_new := private.save_connection(jsonb_populate_record(null::public.git_connections,
+    jsonb_build_object('org_id', p_org, 'poll_seconds', 300)), p_spec);
   perform private.audit(p_org, 'git.connected', 'git_connection', v_new.id::pg_catalog.text, v_new.repository);
   return private.connection_json(v_new);
 end;
@@ -155,16 +152,13 @@ begin
   return (select to_jsonb(j) from public.provision_jobs as j where j.id = v_job);
 end;
 $$;
-comment on function private.poll_repository is
-  'Queues the job that reads a repository, or finds the one that is queued. Operators.';
+comment on function private.poll_repository is 'Queues the job that reads a repository, unless one is. Operators.';
 
 create function private.list_git_connections(p_org uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need('git.read', p_org);
-  return (select coalesce(jsonb_agg(private.connection_json(c) order by c.repository), '[]')
-    from public.git_connections as c where c.org_id = p_org and c.removed_at is null);
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need('git.read', p_org);
+  select coalesce(jsonb_agg(private.connection_json(c) order by c.repository), '[]')
+  from public.git_connections as c where c.org_id = p_org and c.removed_at is null
 $$;
 comment on function private.list_git_connections is
   'Repositories with their state and their modules: branch, watched paths, the commits seen and applied. Members.';
@@ -179,22 +173,17 @@ $$;
 
 create function private.list_git_deliveries(
   p_org uuid, p_connection uuid default null, p_before bigint default null, p_limit integer default 50
-) returns jsonb language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need('git.read', p_org);
-  perform private.fail('RY422', 'A page has 1 to 200 deliveries of a repository.', 'Send a limit in that range.')
+) returns jsonb language sql stable security definer set search_path = '' as $$
+  select private.need('git.read', p_org);
+  select private.fail('RY422', 'A page has 1 to 200 deliveries of a repository.', 'Send a limit in that range.')
   where coalesce(p_limit, 0) not between 1 and 200;
-  return (select coalesce(jsonb_agg(private.delivery_json(d) || jsonb_build_object('repository', c.repository)
-    order by d.id desc), '[]') from (
-      select * from public.git_deliveries as d where d.org_id = p_org and (p_connection is null
-        or d.connection_id = p_connection) and d.id < coalesce(p_before, 9223372036854775807)
-      order by d.id desc limit p_limit) as d
-    join public.git_connections as c on c.id = d.connection_id);
-end;
+  select to_jsonb(array(select private.delivery_json(d) || jsonb_build_object('repository', c.repository)
+    from public.git_deliveries as d join public.git_connections as c on c.id = d.connection_id
+    where d.org_id = p_org and (p_connection is null or d.connection_id = p_connection)
+      and d.id < coalesce(p_before, 9223372036854775807) order by d.id desc limit p_limit))
 $$;
 comment on function private.list_git_deliveries is
-  'Events of repositories, newest first, what they led to, with the numbers of those jobs, and why for each module. '
-  'Members.';
+  'Events of repositories, newest first, what they led to, with the numbers of those jobs, and why. Members.';
 
 create function private.set_module_git(p_module uuid, p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -228,8 +217,7 @@ exception
       'merge_queue, never, or null for the mode of its group.');
 end;
 $$;
-comment on function private.set_module_git is
-  'Changes how a module follows its repository {is_on, branch, paths, apply}. Operators.';
+comment on function private.set_module_git is 'How a module follows git: {is_on, branch, paths, apply}. Operators.';
 
 create function private.move_module_folder(p_module uuid, p_folder text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -293,19 +281,16 @@ end;
 $$;
 
 -- The same for somebody who waits for it: refused where no module uses the repository.
-create function private.need_resolve(p_connection public.git_connections, p_reason text) returns bigint
+create function private.need_resolve(p_connection public.git_connections, p_reason text, out v_job bigint)
 language plpgsql set search_path = '' as $$
-declare
-  v_job bigint := private.request_resolve(p_connection, p_reason);
 begin
+  v_job := private.request_resolve(p_connection, p_reason);
   perform private.fail('RY409', 'No module uses this repository.',
     'Create a module whose git source has its URL first.') where v_job is null;
-  return v_job;
 end;
 $$;
 
--- Plans modules at a commit as one set, each from the content with this fingerprint; those whose state is in use are
--- placed by the sweep.
+-- Plans modules at a commit as one set, each from this fingerprint's content; the sweep places those in use.
 create function private.plan_commit(
   p_connection public.git_connections, p_modules uuid[], p_contents text[], p_git jsonb, p_options jsonb, p_label text
 ) returns uuid language plpgsql set search_path = '' as $$

@@ -25,7 +25,6 @@ create table public.roles (
   primary key (org_id, name)
 );
 comment on table public.roles is 'Roles that an organisation made: a name for a set of verbs.';
-comment on column public.roles.verbs is 'What the role may do, such as job.plan.';
 
 create table public.teams (
   id uuid primary key default gen_random_uuid(),
@@ -96,16 +95,14 @@ language sql stable set search_path = '' as $$
       and (not t.is_claimed or private.is_confirmed(p_org, p_subject))))
 $$;
 
--- The bindings by which somebody may do this at a path. An act on the organisation itself has no path; only a binding
--- at the top reaches it.
+-- The bindings by which somebody may do this at a path; for an act on the organisation itself, those at the top.
 create function private.bindings_for(p_verb text, p_org uuid, p_path text, p_subject uuid)
 returns setof public.role_bindings language sql stable set search_path = '' as $$
   select b.* from private.bindings_of(p_org, p_subject) as b
   where private.is_at_or_below(coalesce(p_path, ''), b.path) and p_verb = any (private.verbs_of(p_org, b.role))
 $$;
 
--- The organisations in which the caller may do this. Nothing rather than an error: Realtime asks every subscriber's
--- policies at once.
+-- The organisations in which the caller may do this. No error: Realtime evaluates every subscriber's policies at once.
 create function private.my_org_ids(p_verb text default 'organization.read') returns setof uuid
 language plpgsql stable security definer set search_path = '' as $$
 declare
@@ -205,10 +202,8 @@ $$;
 
 -- Refuses the caller who may do this nowhere in the organisation; the paths are checked once they are known.
 create function private.need_anywhere(p_verb text, p_org uuid) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.need(p_verb, p_org) where not private.may_anywhere(p_verb, p_org, private.caller_id());
-end;
+language sql stable set search_path = '' as $$
+  select private.need(p_verb, p_org) where not private.may_anywhere(p_verb, p_org, private.caller_id())
 $$;
 
 -- The members and teams that may do this at a path, for a person who may not: at most five names.
@@ -235,50 +230,42 @@ $$;
 -- ## giving and taking
 
 -- Refuses a role that does not exist.
-create function private.need_role(p_org uuid, p_role text) returns text[]
+create function private.need_role(p_org uuid, p_role text, out v_verbs text[])
 language plpgsql stable set search_path = '' as $$
-declare
-  v_verbs pg_catalog.text[] := private.verbs_of(p_org, p_role);
 begin
+  v_verbs := private.verbs_of(p_org, p_role);
   perform private.fail('RY404', format('There is no role "%s".', left(p_role, 100)),
     'List them with list_roles, or under Settings → Roles.') where v_verbs = '{}' or p_role = 'guest';
-  return v_verbs;
 end;
 $$;
 
 -- Refuses the caller unless they may grant roles at a path and have every one of these verbs there themselves.
 create function private.need_to_grant(p_org uuid, p_path text, p_verbs text[]) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.need('role.grant', p_org, p_path);
-  perform private.need(v.verb, p_org, p_path) from unnest(p_verbs) as v (verb);
-end;
+language sql stable set search_path = '' as $$
+  select private.need('role.grant', p_org, p_path);
+  select private.need(v.verb, p_org, p_path) from unnest(p_verbs) as v (verb)
 $$;
 
 -- Refuses the caller unless they have every verb of this role in the whole organisation, and of these bindings where
 -- they count: a person who gives a role, or changes how an account signs in, may act with it.
 create function private.need_verbs_of(p_org uuid, p_role text, p_bindings public.role_bindings[] default '{}')
-returns void language plpgsql stable set search_path = '' as $$
-begin
-  perform private.need(v.verb, p_org, g.path) from (
+returns void language sql stable set search_path = '' as $$
+  select private.need(v.verb, p_org, g.path) from (
     select null as path, p_role as role union all select b.path, b.role from unnest(p_bindings) as b) as g
-  cross join lateral unnest(private.verbs_of(p_org, g.role)) as v (verb);
-end;
+  cross join lateral unnest(private.verbs_of(p_org, g.role)) as v (verb)
 $$;
 
 -- The name of a member, a team or a service account of the organisation; refuses anything else.
-create function private.subject_name(p_org uuid, p_kind text, p_id uuid) returns text
+create function private.subject_name(p_org uuid, p_kind text, p_id uuid, out v_name text)
 language plpgsql stable set search_path = '' as $$
-declare
-  v_name pg_catalog.text := case p_kind
+begin
+  v_name := case p_kind
     when 'member' then (select m.email from public.memberships as m where m.org_id = p_org and m.user_id = p_id)
     when 'team' then (select t.name from public.teams as t where t.org_id = p_org and t.id = p_id)
     when 'account' then (select a.name from public.service_accounts as a where a.org_id = p_org and a.id = p_id
       and a.removed_at is null) end;
-begin
   perform private.fail('RY404', 'There is no such member, team or service account.',
     'Send the kind (member, team or account) and the id.') where v_name is null;
-  return v_name;
 end;
 $$;
 
@@ -308,8 +295,7 @@ exception
 end;
 $$;
 comment on function private.grant_role is
-  'Gives a member, a team or a service account a role at a path and below; the caller needs each of its verbs there. '
-  'Admins.';
+  'Gives a member, team or service account a role at a path; the caller needs each of its verbs there. Admins.';
 
 create function private.revoke_role(p_binding uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -342,29 +328,27 @@ $$;
 -- ## who has access
 
 create function private.list_access(p_org uuid, p_path text) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_seen pg_catalog.text[] := private.need_seen(p_org, p_path);
-begin
-  perform private.need('module.read', p_org, p_path);
-  perform private.need_target(p_org, p_path);
-  return coalesce((
-    select jsonb_agg(to_jsonb(a) order by length(a.path) desc nulls last, a.kind, a.name, a.role) from (
+language sql stable security definer set search_path = '' as $$
+  select private.need_seen(p_org, p_path);
+  select private.need('module.read', p_org, p_path);
+  select private.need_target(p_org, p_path);
+  select (
+    select coalesce(jsonb_agg(to_jsonb(a) order by length(a.path) desc nulls last, a.kind, a.name, a.role), '[]') from (
       select b.id, case when b.user_id is not null then 'member' when b.team_id is not null then 'team'
           else 'account' end as kind, coalesce(b.user_id, b.team_id, b.account_id) as subject_id,
         private.binding_name(b) as name, b.role, b.path, b.created_at,
         (select count(*) from public.team_members as t where t.team_id = b.team_id) as members
       from public.role_bindings as b
-      where b.org_id = p_org and private.is_at_or_below(p_path, b.path) and private.is_seen(p_org, b.path, v_seen)
+      where b.org_id = p_org and private.is_at_or_below(p_path, b.path) and private.is_seen(p_org, b.path, n.seen)
       union all
       select null, 'member', m.user_id, m.email, m.role::pg_catalog.text, '', m.created_at, 0
-      from public.memberships as m where m.org_id = p_org and v_seen is null
+      from public.memberships as m where m.org_id = p_org and n.seen is null
       union all
       select null, 'account', s.id, s.name, s.role::pg_catalog.text, '', s.created_at, 0
       from public.service_accounts as s where s.org_id = p_org and s.removed_at is null and s.role is not null
-        and v_seen is null
-    ) as a), '[]');
-end;
+        and n.seen is null
+    ) as a)
+  from private.seen(p_org) as n (seen)
 $$;
 comment on function private.list_access is
   'Who has which role at a path, and where it was given: [{kind, subject_id, name, role, path, id}]; without an id it '
@@ -396,15 +380,12 @@ begin
       array_to_string(v_why, '; ')) end);
 end;
 $$;
-comment on function private.explain_access is
-  'Whether a member may do something at a path, and by which role: {may, why, words}. Members.';
+comment on function private.explain_access is 'Whether a member may do this at a path: {may, why, words}. Members.';
 
 create function private.my_verbs(p_org uuid, p_path text) returns text[]
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need('organization.read', p_org, p_path);
-  return array(select v.verb from private.verbs as v where private.is_allowed(v.verb, p_org, p_path) order by v.verb);
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need('organization.read', p_org, p_path);
+  select array(select v.verb from private.verbs as v where private.is_allowed(v.verb, p_org, p_path) order by v.verb)
 $$;
 comment on function private.my_verbs is 'What the caller may do at a path. Members.';
 
@@ -429,26 +410,20 @@ $$;
 comment on function private.create_team is 'Creates a team without members. Admins.';
 
 -- A team that the caller may change, locked.
-create function private.my_team(p_team uuid) returns public.teams language plpgsql set search_path = '' as $$
-declare
-  v_team public.teams;
+create function private.my_team(p_team uuid, out v_team public.teams) language plpgsql set search_path = '' as $$
 begin
   select * into v_team from public.teams where id = p_team
     and org_id in (select private.my_org_ids('module.read')) for update;
   perform private.fail('RY404', 'There is no such team.') where v_team.id is null;
   perform private.need('member.manage', v_team.org_id);
-  return v_team;
 end;
 $$;
 
 create function private.delete_team(p_team uuid) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_team public.teams := private.my_team(p_team);
-begin
-  delete from public.teams where id = p_team;
-  return private.audited(to_jsonb(v_team), 'team.deleted', v_team.name);
-end;
+language sql security definer set search_path = '' as $$
+  select private.my_team(p_team);
+  with gone as (delete from public.teams where id = p_team returning *)
+  select private.audited(to_jsonb(g), 'team.deleted', g.name) from gone as g
 $$;
 comment on function private.delete_team is 'Deletes a team, with the roles that it has. Admins.';
 
@@ -478,38 +453,27 @@ comment on function private.set_team_member is
 -- ## own roles
 
 create function private.list_roles(p_org uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need('organization.read', p_org);
-  return (
-    select jsonb_agg(to_jsonb(r) order by r.is_own, cardinality(r.verbs) desc, r.name) from (
-      select v.role as name, '' as description, array_agg(v.verb order by v.verb) as verbs, false as is_own
-      from private.role_verbs as v group by v.role
-      union all
-      select o.name, o.description, o.verbs, true from public.roles as o where o.org_id = p_org) as r);
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need('organization.read', p_org);
+  select jsonb_agg(to_jsonb(r) order by r.is_own, cardinality(r.verbs) desc, r.name) from (
+    select v.role as name, '' as description, array_agg(v.verb order by v.verb) as verbs, false as is_own
+    from private.role_verbs as v group by v.role
+    union all
+    select o.name, o.description, o.verbs, true from public.roles as o where o.org_id = p_org) as r
 $$;
 comment on function private.list_roles is
   'The roles of an organisation with their verbs, built-in ones first: [{name, description, verbs, is_own}]. Members.';
-
--- Refuses verbs that do not exist, and those that only an owner has.
-create function private.check_verbs(p_verbs text[]) returns void language plpgsql stable set search_path = '' as $$
-declare
-  v_wrong pg_catalog.text := (select string_agg(w.verb, ', ') from unnest(p_verbs) as w (verb)
-    where not exists (select from private.verbs as v where v.verb = w.verb and v.least_role <> 'owner'));
-begin
-  perform private.fail('RY422', format('A role cannot have: %s.', coalesce(left(v_wrong, 200), 'no verb at all')),
-    'Choose from list_roles; what only owners may do stays theirs.')
-  where v_wrong is not null or coalesce(cardinality(p_verbs), 0) = 0;
-end;
-$$;
 
 create function private.set_role(p_org uuid, p_name text, p_verbs text[], p_description text default '') returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_role public.roles;
 begin
-  perform private.check_verbs(p_verbs);
+  perform private.fail('RY422', format('A role cannot have: %s.', coalesce(left(string_agg(w.verb, ', '), 200),
+    'no verb at all')), 'Choose from list_roles; what only owners may do stays theirs.')
+  from unnest(p_verbs) as w (verb)
+  where not exists (select from private.verbs as v where v.verb = w.verb and v.least_role <> 'owner')
+  having count(w.verb) > 0 or coalesce(cardinality(p_verbs), 0) = 0;
   perform private.need_to_grant(p_org, '', p_verbs);
   perform private.fail('RY409', format('"%s" is a built-in role.', p_name), 'Choose another name.')
   where exists (select from private.role_verbs as v where v.role = p_name);
@@ -525,8 +489,7 @@ exception when check_violation or not_null_violation then
 end;
 $$;
 comment on function private.set_role is
-  'Creates or changes a role of the organisation: a name for verbs, each of which the caller has in the whole '
-  'organisation. Admins.';
+  'Creates or changes a role: a name for verbs, each of which the caller has in the whole organisation. Admins.';
 
 create function private.delete_role(p_org uuid, p_name text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -603,17 +566,14 @@ end;
 $$;
 
 -- Refuses a path at which there is neither a module nor a group.
-create function private.need_target(p_org uuid, p_path text) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY422', 'Name a module or a group.',
+create function private.need_target(p_org uuid, p_path text) returns void language sql stable set search_path = '' as $$
+  select private.fail('RY422', 'Name a module or a group.',
     'Write its whole path, such as platform/network; "" is all modules.') where p_path is null;
-  perform private.fail('RY404', format('There is no module or group "%s".', left(p_path, 200)),
+  select private.fail('RY404', format('There is no module or group "%s".', left(p_path, 200)),
     'Write its whole path, such as platform/network; "" is all modules.')
   where p_path <> '' and not exists (
     select from public.groups as g where g.org_id = p_org and g.path = p_path
     union all
     select from public.modules as m where m.org_id = p_org and m.path = p_path and m.deleted_at is null
-  );
-end;
+  )
 $$;

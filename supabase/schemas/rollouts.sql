@@ -1,4 +1,4 @@
--- Control of rollouts and releases: pause, resume, abort, withdraw; and the end of updates that took too long.
+-- Control of rollouts and releases: pause, resume, abort, withdraw.
 
 -- Pauses the rollouts of a withdrawn release and cancels its updates that have not begun.
 create function private.stop_updates(p_version text) returns void language plpgsql set search_path = '' as $$
@@ -42,38 +42,7 @@ begin
   return to_jsonb(v_release);
 end;
 $$;
-comment on function private.withdraw_release is
-  'Withdraws a release: no runner is updated to it any more. Service key only.';
-
--- Fails the update of a runner that was to update itself and went away, so that its rollout pauses.
-create function private.sweep_updates() returns integer language plpgsql set search_path = '' as $$
-declare
-  v_job private.live_jobs;
-  v_count integer := 0;
-begin
-  for v_job in
-    select q.* from public.provision_jobs as j join private.live_jobs as q on q.job_id = j.id
-    where j.type = 'UPDATE_WORKER' and j.status = 'QUEUED' and j.pinned_worker_id = j.target_worker_id
-      and j.queued_at < now() - interval '5 minutes'
-      and not exists (select from private.instance_liveness as i where i.worker_id = j.target_worker_id and i.is_fresh
-        and i.name = coalesce(j.pinned_instance_name, i.name))
-  loop
-    begin
-      if private.try_lock_job(v_job) then
-        perform private.end_job(v_job.job_id, 'FAILED', 'failed', 'system', null, 'system',
-          'The runner did not return.', jsonb_build_object(
-          'code', 'update_no_heartbeat', 'message',
-            'The runner that was to update itself has not been online for 5 minutes.',
-          'hint', 'Look at its log and start it again; its file of before ends in .previous.'));
-        v_count := v_count + 1;
-      end if;
-    exception
-      when query_canceled or others then raise warning 'sweep of the update of job %: %', v_job.job_id, sqlerrm;
-    end;
-  end loop;
-  return v_count;
-end;
-$$;
+comment on function private.withdraw_release is 'Withdraws a release: nothing is updated to it now. Service key only.';
 
 -- Pauses, resumes or aborts a rollout.
 create function private.set_rollout(p_rollout uuid, p_from public.rollout_status[], p_to public.rollout_status)
@@ -125,5 +94,4 @@ create function private.abort_rollout(p_rollout uuid) returns jsonb
 language sql security definer set search_path = '' as $$
   select private.set_rollout(p_rollout, '{RUNNING,PAUSED}', 'ABORTED')
 $$;
-comment on function private.abort_rollout is
-  'Ends a rollout and cancels its queued jobs. Runners that were updated stay updated. Admins.';
+comment on function private.abort_rollout is 'Ends a rollout and cancels its queued jobs; updates made stay. Admins.';

@@ -23,10 +23,8 @@ create table private.lanes (
     engine, engine_version, cloud)
 );
 comment on table private.lanes is 'Classes of jobs with the same routing needs.';
-comment on column private.lanes.scope is
-  'The nearest path at or above the jobs'' modules that has an assignment; "" when there is none.';
-comment on column private.lanes.job_type is
-  'The type of job, where some runner of the organisation is choosy about types; null otherwise.';
+comment on column private.lanes.scope is 'The nearest path at or above its modules with an assignment; "": none.';
+comment on column private.lanes.job_type is 'The type of job, where some runner is choosy about types; else null.';
 comment on column private.lanes.excluded_worker_id is
   'A runner that must not: the one that the job itself updates or removes. Pinned to it all the same: it updates '
   'itself, and nobody else can.';
@@ -43,8 +41,7 @@ create table private.lane_workers (
 create index lane_workers_lane_id_idx on private.lane_workers (lane_id, distance, worker_id);
 comment on table private.lane_workers is
   'Which runners may serve which lane, and how near they are. Rebuilt when runners, labels or assignments change.';
-comment on column private.lane_workers.distance is
-  'Levels between the lane''s path and the assignment; 100: all modules; 200: shared.';
+comment on column private.lane_workers.distance is 'Levels between lane and assignment; 100: all modules; 200: shared.';
 
 create view private.ready_lanes as
 select
@@ -59,8 +56,6 @@ cross join lateral (
   select q.job_id from private.live_jobs as q where q.lane_id = l.id order by q.ready_seq limit 1
 ) as ready;
 comment on view private.ready_lanes is 'Lanes that have a job which may be taken.';
-comment on column private.ready_lanes.scope is 'The lane''s path.';
-comment on column private.ready_lanes.job_type is 'The lane''s type of jobs, where types count.';
 
 create view private.lane_instances as
 select
@@ -79,15 +74,11 @@ from private.lane_workers as lw
 inner join public.workers as w on w.id = lw.worker_id and w.removed_at is null
 inner join private.instance_liveness as i on i.worker_id = lw.worker_id;
 comment on view private.lane_instances is
-  'The processes of the runners that may serve a lane, and how they are now. The claim and the explanation both read '
-  'it.';
-comment on column private.lane_instances.distance is 'How near its runner is to the lane.';
+  'The processes of the runners that may serve a lane, as they are now, for the claim and the explanation.';
 comment on column private.lane_instances.is_named is 'Whether it is called what the lane asks for.';
 comment on column private.lane_instances.is_in_use is 'Whether its runner is enabled and was seen at all.';
 comment on column private.lane_instances.is_willing is
   'Whether it would take a job if it had a slot: it is online, enabled, not draining, and called as the lane asks.';
-comment on column private.lane_instances.offer is 'What it has for jobs.';
-comment on column private.lane_instances.free is 'Free slots.';
 
 -- The rules that do not change by the minute, for some lanes or all, and for one runner or all: the runners that a lane
 -- reaches, how near each is and, where it may not serve, why. A runner without a row is not assigned, or the lane is
@@ -151,8 +142,7 @@ begin
 end;
 $$;
 
--- The nearest path at or above a module's path that some runner is assigned to; "" for none, and for jobs without a
--- module.
+-- The nearest path at or above a module's that some runner is assigned to; "" for none, and for no module.
 create function private.nearest_scope(p_org uuid, p_path text) returns text
 language plpgsql stable set search_path = '' as $$
 declare
@@ -470,8 +460,7 @@ begin
 end;
 $$;
 
--- Makes the most urgent waiting job of a state its next one, if none is next, running or held. The caller holds the
--- state's lock.
+-- Makes the most urgent waiting job of a state, whose lock the caller holds, its next one, if it has none.
 create function private.refresh_next(p_state uuid) returns void language plpgsql set search_path = '' as $$
 declare
   v_next pg_catalog.record;
@@ -531,13 +520,10 @@ end;
 $$;
 
 -- Refuses to queue a job that would wait for ever for a runner that was removed.
-create function private.need_pinned_runner(p_worker uuid) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY409', format('The runner that it is pinned to, "%s", was removed.', w.name),
+create function private.need_pinned_runner(p_worker uuid) returns void language sql stable set search_path = '' as $$
+  select private.fail('RY409', format('The runner that it is pinned to, "%s", was removed.', w.name),
     'Nothing could run it. Enqueue a new job; a module that is pinned to it must be pinned to another one, or to none.')
-  from public.workers as w where w.id = p_worker and w.removed_at is not null;
-end;
+  from public.workers as w where w.id = p_worker and w.removed_at is not null
 $$;
 
 -- ## shared runners
@@ -572,13 +558,11 @@ comment on column private.shared_refusals.reason is
   'The organisation wants none, or the installation''s file keeps the runner for others; null: it works for it.';
 
 create function private.set_shared_runners(p_org uuid, p_use public.shared_use) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-begin
-  perform private.need('runner.manage', p_org);
-  if p_use is null then
-    perform private.fail('RY422', 'Shared runners are used NEVER, when NONE_FITS, or when NONE_AVAILABLE.');
-  end if;
-  perform private.lock_routing(p_org, true);
+language sql security definer set search_path = '' as $$
+  select private.need('runner.manage', p_org);
+  select private.fail('RY422', 'Shared runners are used NEVER, when NONE_FITS, or when NONE_AVAILABLE.')
+  where p_use is null;
+  select private.lock_routing(p_org, true);
   update public.organizations set shared_runners = p_use where id = p_org;
   delete from private.lane_workers as lw using private.lanes as l, public.workers as w
   where l.id = lw.lane_id and l.org_id = p_org and w.id = lw.worker_id and w.is_shared;
@@ -587,14 +571,12 @@ begin
   from private.lane_fit(array(select l.id from private.lanes as l where l.org_id = p_org), null) as f
   where f.reason is null and f.distance = 200
   on conflict do nothing;
-  perform private.audit(p_org, 'organization.shared_runners', 'organization', p_org::pg_catalog.text, null,
+  select private.audit(p_org, 'organization.shared_runners', 'organization', p_org::pg_catalog.text, null,
     jsonb_build_object('use', p_use));
-  return jsonb_build_object('shared_runners', p_use);
-end;
+  select jsonb_build_object('shared_runners', p_use)
 $$;
 comment on function private.set_shared_runners is
-  'When shared runners may take the organisation''s jobs: NEVER, NONE_FITS (no own runner is set up for it) or '
-  'NONE_AVAILABLE. Admins.';
+  'When shared runners may take jobs: NEVER, NONE_FITS (no own runner is set up for it) or NONE_AVAILABLE. Admins.';
 
 -- Shared runners: they come from the installation's file, belong to no organisation, and are changed by its
 -- administrator alone.
@@ -607,21 +589,17 @@ $$;
 
 -- Says for whom a shared runner works; nobody named is everybody. The caller holds the routing lock alone.
 create function private.set_shared_orgs(p_worker uuid, p_slugs text[]) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform private.fail('RY404', format('There is no organisation "%s".', s), 'Write its short name, as in its address.')
+language sql set search_path = '' as $$
+  select private.fail('RY404', format('There is no organisation "%s".', s), 'Write its short name, as in its address.')
   from unnest(p_slugs) as s where not exists (select from public.organizations as o where o.slug = s);
   delete from private.shared_worker_orgs where worker_id = p_worker;
   insert into private.shared_worker_orgs (worker_id, org_id)
-  select p_worker, o.id from public.organizations as o where o.slug = any (p_slugs);
-end;
+  select p_worker, o.id from public.organizations as o where o.slug = any (p_slugs)
 $$;
 
 -- A shared runner by its name, with its row held.
-create function private.need_shared_worker(p_name text) returns public.workers
+create function private.need_shared_worker(p_name text, out v_worker public.workers)
 language plpgsql set search_path = '' as $$
-declare
-  v_worker public.workers;
 begin
   select * into v_worker from public.workers where is_shared and lower(name) = lower(trim(p_name))
     and removed_at is null
@@ -629,7 +607,6 @@ begin
   if v_worker.id is null then
     perform private.fail('RY404', format('There is no shared runner "%s".', left(p_name, 200)));
   end if;
-  return v_worker;
 end;
 $$;
 

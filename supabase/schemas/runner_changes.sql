@@ -42,8 +42,7 @@ begin
 end;
 $$;
 comment on function private.ensure_shared_worker is
-  'Makes or changes a shared runner as the installation''s configuration says. A new token hash replaces the old one. '
-  'Service key only.';
+  'Makes or changes a shared runner as the file has it; a new token hash replaces the old. Service key only.';
 
 create function private.remove_shared_worker(p_name text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -57,8 +56,7 @@ begin
   return (select to_jsonb(w) from public.workers as w where w.id = v_worker.id);
 end;
 $$;
-comment on function private.remove_shared_worker is
-  'Removes a shared runner that left the installation''s configuration. Service key only.';
+comment on function private.remove_shared_worker is 'Removes a shared runner that left the file. Service key only.';
 
 create function private.set_shared_worker(p_name text, p_action text, p_reason text default null) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -70,18 +68,15 @@ begin
   perform private.fail('RY422', 'A shared runner can drain, resume, disable, enable or end_sessions.')
   where v_done is null;
   v_worker := private.need_shared_worker(p_name);
-  if p_action = 'end_sessions' then
-    perform private.end_sessions(v_worker.id, null, null, coalesce(nullif(trim(p_reason), ''),
-      'ended by the administrator'));
-  end if;
+  perform private.end_sessions(v_worker.id, null, null, coalesce(nullif(trim(p_reason), ''),
+    'ended by the administrator')) where p_action = 'end_sessions';
   return private.set_worker_flags(v_worker, v_done, p_reason);
 end;
 $$;
 comment on function private.set_shared_worker is
   'Drains, resumes, disables or enables a shared runner, or ends its sessions. Service key only.';
 
--- Drains, resumes, disables or enables a runner, which is locked, and notifies everybody concerned;
--- sessions_ended only tells them.
+-- Drains, resumes, disables or enables a locked runner, and notifies everybody; sessions_ended only tells them.
 create function private.set_worker_flags(p_worker public.workers, p_action text, p_reason text) returns jsonb
 language plpgsql set search_path = '' as $$
 declare
@@ -107,15 +102,12 @@ end;
 $$;
 
 create function private.set_worker_disabled(p_worker uuid, p_disabled boolean) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-begin
-  perform private.fail('RY422', 'Pass whether the runner is to be disabled: true or false.') where p_disabled is null;
-  return private.set_worker_flags(private.lock_worker(p_worker, 'runner.manage'), case when p_disabled then 'disabled'
-    else 'enabled' end, null);
-end;
+language sql security definer set search_path = '' as $$
+  select private.fail('RY422', 'Pass whether the runner is to be disabled: true or false.') where p_disabled is null;
+  select private.set_worker_flags(private.lock_worker(p_worker, 'runner.manage'), case when p_disabled then 'disabled'
+    else 'enabled' end, null)
 $$;
-comment on function private.set_worker_disabled is
-  'Disables or enables a runner. A disabled one gets no new jobs. Admins.';
+comment on function private.set_worker_disabled is 'Disables or enables a runner; a disabled one gets no jobs. Admins.';
 
 create function private.drain_worker(p_worker uuid, p_reason text default null) returns jsonb
 language sql security definer set search_path = '' as $$
@@ -183,9 +175,8 @@ begin
     scaling = coalesce(p_options -> 'scaling', scaling)
   where id = p_worker returning * into v_worker;
   perform private.check_account_scope(v_worker);
-  if v_account is not null and v_account is distinct from v_worker.service_account_id then
-    perform private.end_sessions(p_worker, null, v_account, 'its service account was taken from it');
-  end if;
+  perform private.end_sessions(p_worker, null, v_account, 'its service account was taken from it')
+  where v_account is not null and v_account is distinct from v_worker.service_account_id;
   perform private.refresh_slots(p_worker);
   perform private.reroute(v_worker.org_id, p_worker);
   perform private.refresh_worker_status(p_worker);
@@ -207,10 +198,9 @@ comment on function private.update_worker is 'Changes a runner''s settings; only
 create function private.assign_worker(p_worker uuid, p_path text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_worker public.workers;
+  v_worker public.workers := private.lock_worker(p_worker, 'runner.manage');
   v_assignment public.worker_assignments;
 begin
-  v_worker := private.lock_worker(p_worker, 'runner.manage');
   perform private.check_assignment_path(v_worker.org_id, p_path, v_worker.service_account_id);
   insert into public.worker_assignments (org_id, worker_id, path, created_by)
   values (v_worker.org_id, p_worker, p_path, private.caller_id())
@@ -221,8 +211,7 @@ begin
   return to_jsonb(v_assignment);
 end;
 $$;
-comment on function private.assign_worker is
-  'Assigns a runner to modules at or below a path; "" is all modules. Admins.';
+comment on function private.assign_worker is 'Assigns a runner to modules at or below a path; "" is all. Admins.';
 
 create function private.unassign_worker(p_worker uuid, p_path text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -277,9 +266,8 @@ $$;
 create function private.remove_worker(p_worker uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_worker public.workers;
+  v_worker public.workers := private.lock_worker(p_worker, 'runner.manage');
 begin
-  v_worker := private.lock_worker(p_worker, 'runner.manage');
   perform private.fail('RY409', format('"%s" runs in your cloud, and would keep running there.', v_worker.name),
     'Call remove_cloud_worker instead: it removes the deployment and the runner.')
   where v_worker.type = 'cloud-hosted';
@@ -361,7 +349,12 @@ begin
   foreach v_path in array private.text_list(p_options -> 'assignments') loop
     perform private.check_assignment_path(p_org, v_path, (p_options ->> 'service_account_id')::pg_catalog.uuid);
   end loop;
-  perform private.check_scaling(p_options -> 'scaling');
+  -- One planner reads the limits of all organisations: what it cannot read here would stop it for everybody.
+  perform private.check_options('scaling', p_options -> 'scaling');
+  perform private.fail('RY422', 'The least number of tasks is above the most, or a limit is null.',
+    'min is 0 to max; leave out what has no limit.')
+  where (p_options #>> '{scaling,min}')::integer > (p_options #>> '{scaling,max}')::integer
+    or (p_options -> 'scaling') @? '$.* ? (@ == null)';
   perform (p_options ->> 'token_expires_at')::pg_catalog.timestamptz;
 exception when data_exception then
   perform private.fail('RY422', 'That is not a time at which a token can end.', sqlerrm);

@@ -1,11 +1,8 @@
--- Runners ("workers" in SQL): the records, their connected processes and their assignments; register, change, assign,
--- drain, disable, remove. `workers` and `worker_instances` are published to Realtime, so they change only when
--- something that a person sees changes. Every function about a record goes through lock_worker, which refuses a shared
--- runner.
+-- Runners ("workers" in SQL): the records, their connected processes and their assignments. `workers` and
+-- `worker_instances` are published to Realtime, so they change only when something that a person sees changes.
 
 create type public.worker_type as enum ('cloud-hosted', 'self-hosted', 'shared');
-comment on type public.worker_type is
-  'cloud-hosted: deployed by Runyard · self-hosted: started by you · shared: offered to every organisation.';
+comment on type public.worker_type is 'cloud-hosted: by Runyard · self-hosted: by you · shared: for everybody.';
 
 create type public.worker_status as enum ('ONLINE', 'DRAINING', 'OFFLINE');
 comment on type public.worker_status is
@@ -60,20 +57,16 @@ create index workers_org_id_idx on public.workers (org_id, created_at desc);
 
 -- For is_choosy_about_types.
 create index workers_types_idx on public.workers (org_id) where removed_at is null and accepted_job_types is not null;
-comment on table public.workers is
-  'Runners. Rows change when a status or a setting changes, never with a heartbeat. Removed ones stay.';
+comment on table public.workers is 'Runners. A row changes with status or settings, not heartbeats. Removed ones stay.';
 comment on column public.workers.is_shared is
   'Whether it belongs to no organisation and serves all. Set by the installation''s configuration only.';
 comment on column public.workers.labels is 'What it offers, such as gpu=true. A job''s labels must all be among them.';
 comment on column public.workers.capacity is 'How many jobs each of its instances runs at a time.';
-comment on column public.workers.accepted_job_types is
-  'Which types of job it accepts; null: all, also those that a later version adds.';
-comment on column public.workers.allow_multiple_instances is
-  'Whether several processes may connect, each with a name of its own.';
+comment on column public.workers.accepted_job_types is 'Types of job that it accepts; null: all, also later ones.';
+comment on column public.workers.allow_multiple_instances is 'Whether several processes may connect, by name.';
 comment on column public.workers.is_assigned_to_all_modules is
   'Serves every module of the organisation, with less precedence than an assignment to a path.';
 comment on column public.workers.is_scaled_to_zero is 'Asleep on purpose: it is started again when a job needs it.';
-comment on column public.workers.desired_count is 'How many tasks a cloud-hosted runner should have now.';
 comment on column public.workers.scaling is 'Limits for scaling: {min, max, jobs_per_task, idle_seconds}.';
 comment on column public.workers.cloud is 'What was created in the cloud: names and ARNs, no secrets.';
 -- The own runners that a guest sees: they serve something of what the guest sees, or everything.
@@ -138,19 +131,15 @@ create table public.worker_instances (
 );
 create index worker_instances_org_id_idx on public.worker_instances (org_id);
 comment on table public.worker_instances is
-  'Connected processes of a runner, one row per instance name. Changes when the process connects, leaves or reports '
-  'something new.';
+  'Connected processes of a runner, one row per name; changes when one connects, leaves or has news.';
 comment on column public.worker_instances.facts is 'What it said about its host: platform, cores, disk.';
-comment on column public.worker_instances.capacity is
-  'How many jobs it runs at a time: the least of what the runner may and the process offers.';
+comment on column public.worker_instances.capacity is 'How many jobs it runs at a time: what runner and process allow.';
 comment on column public.worker_instances.epoch is 'Counts its sessions; a higher one has taken over from a lower one.';
-comment on column public.worker_instances.engine_note is
-  'What is being prepared, such as "tofu is being prepared, 40 %".';
+comment on column public.worker_instances.engine_note is 'What it prepares: "tofu is being prepared, 40 %".';
 comment on column public.worker_instances.last_error is
   'The last problem that it reported. None of a shared runner, which everybody sees: it may reveal another''s job.';
 
--- The number of jobs that an instance runs at a time: as many as its runner may, or fewer where the process reports it;
--- at least one.
+-- How many jobs an instance runs at a time: as many as its runner may, or fewer as the process reports; at least one.
 create function private.slots_of(p_capacity integer, p_facts jsonb) returns integer
 language plpgsql immutable set search_path = '' as $$
 begin
@@ -159,11 +148,9 @@ end;
 $$;
 
 -- Tells a runner's instances how many jobs it may run now.
-create function private.refresh_slots(p_worker uuid) returns void language plpgsql set search_path = '' as $$
-begin
+create function private.refresh_slots(p_worker uuid) returns void language sql set search_path = '' as $$
   update public.worker_instances as i set capacity = private.slots_of(w.capacity, i.facts) from public.workers as w
-  where w.id = p_worker and i.worker_id = p_worker and i.capacity <> private.slots_of(w.capacity, i.facts);
-end;
+  where w.id = p_worker and i.worker_id = p_worker and i.capacity <> private.slots_of(w.capacity, i.facts)
 $$;
 create policy "Members see instances of their runners and of shared ones" on public.worker_instances
   for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids('module.read'))));
@@ -209,8 +196,7 @@ create index worker_events_worker_id_idx on public.worker_events (worker_id, id 
 create index worker_events_org_id_idx on public.worker_events (org_id, at desc, id desc);
 create policy "Members see events of their runners and of shared ones" on public.worker_events
   for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids('module.read'))));
-comment on table public.worker_events is
-  'What happened to runners: connected, offline, draining, settings changed. Append only.';
+comment on table public.worker_events is 'What happened to runners: connected, offline, settings changed. Append only.';
 
 -- Writes one event of a runner.
 create function private.record_worker_event(
@@ -221,10 +207,8 @@ create function private.record_worker_event(
 $$;
 
 -- Finds a runner that the caller may change, with the routing lock and its row held. Shared runners are refused.
-create function private.lock_worker(p_worker uuid, p_verb text) returns public.workers
+create function private.lock_worker(p_worker uuid, p_verb text, out v_worker public.workers)
 language plpgsql set search_path = '' as $$
-declare
-  v_worker public.workers;
 begin
   select * into v_worker from public.workers where id = p_worker and removed_at is null
     and (is_shared or org_id in (select private.my_org_ids('module.read')));
@@ -237,22 +221,16 @@ begin
   select * into v_worker from public.workers where id = p_worker and removed_at is null and not cloud ? 'is_gone'
   for no key update;
   perform private.fail('RY404', 'There is no such runner.', 'It was removed in this moment.') where v_worker.id is null;
-  return v_worker;
 end;
 $$;
 
 -- Refuses an assignment to nothing, or outside of the runner's service account.
 create function private.check_assignment_path(p_org uuid, p_path text, p_account uuid) returns void
-language plpgsql stable set search_path = '' as $$
-declare
-  v_account public.service_accounts;
-begin
-  perform private.need_target(p_org, p_path);
-  select * into v_account from public.service_accounts where id = p_account;
-  perform private.fail('RY422', format('The runner''s service account serves only %s.', v_account.path),
+language sql stable set search_path = '' as $$
+  select private.need_target(p_org, p_path);
+  select private.fail('RY422', format('The runner''s service account serves only %s.', a.path),
     'A service account must be in the same group as the modules, or above them.')
-  where v_account.path <> '' and p_path <> v_account.path and not starts_with(p_path, v_account.path || '/');
-end;
+  from public.service_accounts as a where a.id = p_account and not private.is_at_or_below(p_path, a.path)
 $$;
 
 -- The options without some of them; anything but an object is left as it is, for check_worker_options to refuse.
@@ -264,27 +242,18 @@ $$;
 
 -- Refuses a runner, as it would now be, that serves anything outside of its service account, or has no account.
 create function private.check_account_scope(p_worker public.workers) returns void
-language plpgsql stable set search_path = '' as $$
-declare
-  v_account public.service_accounts;
-  v_outside pg_catalog.text;
-begin
-  select * into v_account from public.service_accounts where id = p_worker.service_account_id;
+language sql stable set search_path = '' as $$
   -- The runner's row has waited for a removal of the account.
-  perform private.fail('RY404', 'There is no such service account.', 'It was removed in this moment.')
-  where v_account.removed_at is not null;
-  if p_worker.is_assigned_to_all_modules then
-    v_outside := 'all modules';
-  else
-    select string_agg(coalesce(nullif(a.path, ''), 'all modules'), ', ' order by a.path) into v_outside
+  select private.fail('RY404', 'There is no such service account.', 'It was removed in this moment.')
+  from public.service_accounts as s where s.id = p_worker.service_account_id and s.removed_at is not null;
+  select private.fail('RY422', format('The service account %s serves only %s, but the runner serves %s.', s.name,
+    s.path, o.paths), 'Assign the runner to paths below it only, or choose an account of the whole organisation.')
+  from public.service_accounts as s cross join lateral (
+    select case when p_worker.is_assigned_to_all_modules then 'all modules'
+      else string_agg(coalesce(nullif(a.path, ''), 'all modules'), ', ' order by a.path) end as paths
     from public.worker_assignments as a
-    where a.worker_id = p_worker.id and a.path <> v_account.path and not starts_with(a.path, v_account.path || '/');
-  end if;
-  perform private.fail('RY422',
-    format('The service account %s serves only %s, but the runner serves %s.', v_account.name, v_account.path,
-    v_outside), 'Assign the runner to paths below it only, or choose an account of the whole organisation.')
-  where v_account.path <> '' and v_outside is not null;
-end;
+    where a.worker_id = p_worker.id and not private.is_at_or_below(a.path, s.path)) as o
+  where s.id = p_worker.service_account_id and s.path <> '' and o.paths is not null
 $$;
 
 -- A JSON list of job types; null for all of them.
@@ -331,23 +300,20 @@ end;
 $$;
 
 create function private.path_runners(p_org uuid, p_path text) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need_seen(p_org, p_path);
-  return (
-    with serving as (
-      select w.id, w.name, w.status, w.is_shared, w.is_disabled, (
-        select a.path from public.worker_assignments as a
-        where a.worker_id = w.id and a.path = any (private.path_prefixes(coalesce(p_path, '')))
-        order by length(a.path) desc limit 1) as path, w.is_assigned_to_all_modules
-      from public.workers as w join public.organizations as o on o.id = p_org
-      where w.removed_at is null and (w.org_id = p_org or w.is_shared and o.shared_runners <> 'NEVER')
-    ), ordered as (
-      select s.*, row_number() over (order by s.is_shared, length(s.path) desc nulls last, lower(s.name)) as place
-      from serving as s where s.is_shared or s.path is not null or s.is_assigned_to_all_modules)
-    select jsonb_build_object('total', count(*), 'rows', coalesce(
-      jsonb_agg(to_jsonb(s) order by s.place) filter (where s.place <= 200), '[]')) from ordered as s);
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need_seen(p_org, p_path);
+  with serving as (
+    select w.id, w.name, w.status, w.is_shared, w.is_disabled, (
+      select a.path from public.worker_assignments as a
+      where a.worker_id = w.id and a.path = any (private.path_prefixes(coalesce(p_path, '')))
+      order by length(a.path) desc limit 1) as path, w.is_assigned_to_all_modules
+    from public.workers as w join public.organizations as o on o.id = p_org
+    where w.removed_at is null and (w.org_id = p_org or w.is_shared and o.shared_runners <> 'NEVER')
+  ), ordered as (
+    select s.*, row_number() over (order by s.is_shared, length(s.path) desc nulls last, lower(s.name)) as place
+    from serving as s where s.is_shared or s.path is not null or s.is_assigned_to_all_modules)
+  select jsonb_build_object('total', count(*), 'rows', coalesce(
+    jsonb_agg(to_jsonb(s) order by s.place) filter (where s.place <= 200), '[]')) from ordered as s
 $$;
 comment on function private.path_runners is
   'The runners that serve the modules of a path, in the order they are tried, each with the assignment that counts: '

@@ -10,8 +10,7 @@ create type private.cron as (
   is_any_hour boolean, is_either_day boolean
 );
 comment on type private.cron is
-  'The five fields as lists. is_any_hour: the hour field has a *. is_either_day: day and weekday are both given, and '
-  'either counts.';
+  'The five fields as lists. is_any_hour: the hour field has a *. is_either_day: day or weekday, both given, counts.';
 
 -- The values of one field: *, 5, 1-5, */10, 1-5/2, names, and lists of these; null when it is not one.
 create function private.cron_field(p_field text, p_least integer, p_most integer, p_names text[]) returns integer[]
@@ -40,11 +39,10 @@ end;
 $$;
 
 -- The five fields of a time as lists. Refuses what cannot be read, by the name of the field.
-create function private.parse_cron(p_cron text) returns private.cron
+create function private.parse_cron(p_cron text, out v_cron private.cron)
 language plpgsql immutable set search_path = '' as $$
 declare
   v_fields pg_catalog.text[];
-  v_cron private.cron;
 begin
   perform private.fail('RY422', 'A time has at most 200 characters.', 'Write "30 7 * * 1-5" for weekdays at 07:30.')
   where length(p_cron) > 200;
@@ -68,7 +66,6 @@ begin
   where num_nulls(v_cron.minutes, v_cron.hours, v_cron.days, v_cron.months) > 0 or v_cron.weekdays = '{}';
   v_cron.is_any_hour := v_fields[2] like '*%';
   v_cron.is_either_day := v_fields[3] not like '*%' and v_fields[5] not like '*%';
-  return v_cron;
 end;
 $$;
 
@@ -208,8 +205,7 @@ begin
   return jsonb_build_object('words', private.cron_words(p_cron), 'next', v_times);
 end;
 $$;
-comment on function private.preview_schedule is
-  'A time in words, and the next five times it comes in that zone. Members.';
+comment on function private.preview_schedule is 'A time in words, and the next five times in that zone. Members.';
 
 -- A schedule as pages and commands show it.
 create function private.schedule_json(p_schedule public.schedules) returns jsonb
@@ -229,11 +225,9 @@ $$;
 
 -- Refuses the caller unless they may run what the schedule runs.
 create function private.need_to_fire(p_schedule public.schedules) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.need(v.verb, p_schedule.org_id, p_schedule.path)
-  from unnest(private.verbs_to_fire(p_schedule.type)) as v (verb);
-end;
+language sql stable set search_path = '' as $$
+  select private.need(v.verb, p_schedule.org_id, p_schedule.path)
+  from unnest(private.verbs_to_fire(p_schedule.type)) as v (verb)
 $$;
 
 -- A schedule with the fields changed that a specification names, and its next time. Refuses what could not run.
@@ -290,21 +284,17 @@ begin
 end;
 $$;
 comment on function private.create_schedule is
-  'Creates a schedule {path, type, cron, zone, is_on, reason}: DRIFT, PLAN, APPLY or DESTROY by the clock. Operators; '
-  'admins to destroy.';
+  'A schedule {path, type, cron, zone, is_on, reason}: DRIFT, PLAN, APPLY, DESTROY. Operators; admins to destroy.';
 
 -- A schedule that the caller may change, locked.
-create function private.my_schedule(p_schedule uuid) returns public.schedules
+create function private.my_schedule(p_schedule uuid, out v_schedule public.schedules)
 language plpgsql set search_path = '' as $$
-declare
-  v_schedule public.schedules;
 begin
   select * into v_schedule from public.schedules where id = p_schedule
     and private.may_see(org_id, path) for update;
   perform private.fail('RY404', 'There is no such schedule.') where v_schedule.id is null;
   perform private.need(case when v_schedule.type = 'DESTROY' then 'schedule.destroy' else 'schedule.write' end,
     v_schedule.org_id, v_schedule.path);
-  return v_schedule;
 end;
 $$;
 
@@ -324,43 +314,34 @@ begin
   return private.schedule_json(v_new);
 end;
 $$;
-comment on function private.update_schedule is
-  'Changes the fields of a schedule that are named. Operators; admins to destroy.';
+comment on function private.update_schedule is 'Changes the named fields of a schedule. Operators; admins to destroy.';
 
 create function private.remove_schedule(p_schedule uuid) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_schedule public.schedules := private.my_schedule(p_schedule);
-begin
-  delete from public.schedules where id = p_schedule;
-  return private.audited(to_jsonb(v_schedule), 'schedule.removed', v_schedule.type || ' ' || v_schedule.path);
-end;
+language sql security definer set search_path = '' as $$
+  select private.my_schedule(p_schedule);
+  with gone as (delete from public.schedules where id = p_schedule returning *)
+  select private.audited(to_jsonb(g), 'schedule.removed', g.type || ' ' || g.path) from gone as g
 $$;
 comment on function private.remove_schedule is 'Removes a schedule; its jobs stay. Operators; admins to destroy.';
 
 create function private.list_schedules(p_org uuid, p_path text default null) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_seen pg_catalog.text[] := private.need_seen(p_org, p_path);
-begin
-  return (select coalesce(jsonb_agg(private.schedule_json(s) order by s.path, s.created_at), '[]') from (
-    select * from public.schedules as s where s.org_id = p_org and (p_path is null
-      or s.path = any (private.path_prefixes(p_path))) and private.is_seen(p_org, s.path, v_seen)
-    order by s.path, s.created_at limit 500) as s);
-end;
+language sql stable security definer set search_path = '' as $$
+  select to_jsonb(array(select private.schedule_json(s) from public.schedules as s
+    where s.org_id = p_org and (p_path is null or s.path = any (private.path_prefixes(p_path)))
+      and private.is_seen(p_org, s.path, n.seen) order by s.path, s.created_at limit 500))
+  from private.need_seen(p_org, p_path) as n (seen)
 $$;
 comment on function private.list_schedules is
-  'Schedules with their words, next time and last run; with a path those of the module or group and of the groups '
-  'above. Members.';
+  'Schedules with words, next time and last run; with a path those of the module or group and groups above. Members.';
 
 -- ## runs
 
 -- Makes a run of a schedule: a set of its modules, without those whose job of the run before is not finished.
-create function private.fire_schedule(p_schedule public.schedules, p_started_by uuid default null)
-returns public.job_sets language plpgsql set search_path = '' as $$
+create function private.fire_schedule(
+  p_schedule public.schedules, p_started_by uuid default null, out v_set public.job_sets
+) language plpgsql set search_path = '' as $$
 declare
   v_modules pg_catalog.uuid[];
-  v_set public.job_sets;
 begin
   v_modules := array(
     select b from private.modules_below(p_schedule.org_id, p_schedule.path) as b where not exists (
@@ -381,7 +362,6 @@ begin
     when exists (select from private.modules_below(org_id, path)) then 'Skipped: the run before it is not finished.'
     else 'There is no module at this path.' end
   where id = p_schedule.id;
-  return v_set;
 end;
 $$;
 
@@ -400,8 +380,7 @@ begin
   return private.set_json(v_set);
 end;
 $$;
-comment on function private.run_schedule is
-  'Runs a schedule now; its next time stays as it is. Operators; admins to destroy.';
+comment on function private.run_schedule is 'Runs a schedule now; its next time stays. Operators; admins to destroy.';
 
 -- Whether a schedule that is due runs: not in the name of somebody who may not start its jobs any more. It is paused
 -- then; or left out once, where the author's provider has only not confirmed lately what it says about them.

@@ -5,8 +5,7 @@
 
 -- ## tokens
 
--- Tokens with which runners sign in. Only the bcrypt hash of a token reaches the database; the edge function verifies
--- it.
+-- Tokens with which runners sign in. Only their bcrypt hashes are here; the edge function verifies them.
 
 create table private.worker_tokens (
   id uuid primary key default gen_random_uuid(),
@@ -20,8 +19,7 @@ create table private.worker_tokens (
   revoked_at timestamptz
 );
 create index worker_tokens_worker_id_idx on private.worker_tokens (worker_id, created_at desc);
-comment on table private.worker_tokens is
-  'Hashes of runners'' tokens. Two may be live at a time, so that rotation overlaps.';
+comment on table private.worker_tokens is 'Hashes of runners'' tokens; two may be live, so that rotation overlaps.';
 
 create view private.live_tokens as
 select
@@ -58,14 +56,12 @@ $$;
 
 -- Ends a runner's tokens, and the sessions that they opened, at a time, where they do not end before it.
 create function private.expire_tokens(p_worker uuid, p_at timestamptz) returns void
-language plpgsql set search_path = '' as $$
-begin
+language sql set search_path = '' as $$
   update private.worker_tokens as t set expires_at = least(t.expires_at, p_at)
   where t.worker_id = p_worker and t.revoked_at is null;
   update private.sessions as s set expires_at = t.expires_at from private.worker_tokens as t
   where s.worker_id = p_worker and s.ended_at is null and t.id = s.token_id
-    and s.expires_at is distinct from t.expires_at;
-end;
+    and s.expires_at is distinct from t.expires_at
 $$;
 
 create function private.rotate_worker_token(
@@ -125,8 +121,7 @@ begin
   return private.token_json(v_token);
 end;
 $$;
-comment on function private.revoke_worker_token is
-  'Revokes a token and ends the sessions that it opened, at once. Admins.';
+comment on function private.revoke_worker_token is 'Revokes a token and ends its sessions at once. Admins.';
 
 create function private.list_worker_tokens(p_worker uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -134,13 +129,11 @@ begin
   perform private.need('runner.manage', w.org_id) from public.workers as w
   where w.id = p_worker and not w.is_shared and w.org_id in (select private.my_org_ids('module.read'));
   perform private.fail('RY404', 'There is no such runner.') where not found;
-  return (select coalesce(jsonb_agg(private.token_json(t) order by t.created_at desc), '[]')
-    from private.worker_tokens as t
-    where t.worker_id = p_worker);
+  return to_jsonb(array(select private.token_json(t) from private.worker_tokens as t where t.worker_id = p_worker
+    order by t.created_at desc));
 end;
 $$;
-comment on function private.list_worker_tokens is
-  'A runner''s tokens: hint, creation, expiry, last use; never the token or its hash. Admins.';
+comment on function private.list_worker_tokens is 'A runner''s tokens: hint, times, last use; no hash. Admins.';
 
 create function private.check_worker_credential(
   p_worker uuid, p_token uuid default null, p_service_account uuid default null, p_account_version integer default null
@@ -172,12 +165,9 @@ comment on function private.check_worker_credential is
 
 create function private.worker_token_hashes(p_worker uuid) returns jsonb
 language sql stable security definer set search_path = '' as $$
-  select coalesce(jsonb_agg(jsonb_build_object('token_id', t.id, 'hash', t.hash) order by t.created_at desc), '[]')
-  from (
-    select t.id, t.hash, t.created_at from private.live_tokens as t join public.workers as w on w.id = t.worker_id
-    where t.worker_id = p_worker and w.removed_at is null
-    order by t.created_at desc limit 2
-  ) as t
+  select to_jsonb(array(select jsonb_build_object('token_id', t.id, 'hash', t.hash)
+    from private.live_tokens as t join public.workers as w on w.id = t.worker_id
+    where t.worker_id = p_worker and w.removed_at is null order by t.created_at desc limit 2))
 $$;
 comment on function private.worker_token_hashes is
   'Hashes of a runner''s live tokens, two at most, to be verified outside of the database. Edge functions only.';
@@ -204,17 +194,13 @@ create index sessions_worker_id_idx on private.sessions (worker_id) where ended_
 create index sessions_token_id_idx on private.sessions (token_id) where ended_at is null;
 create index sessions_expires_at_idx on private.sessions (expires_at) where ended_at is null and expires_at is not null;
 create index sessions_ended_at_idx on private.sessions (ended_at) where ended_at is not null;
-comment on table private.sessions is
-  'One life of an instance. Every call of a runner is checked against this row, so ending it is immediate.';
+comment on table private.sessions is 'One life of an instance: each call checks this row, so ending it is immediate.';
 comment on column private.sessions.id is 'The session''s id: the sid of the runner''s token.';
-comment on column private.sessions.account_version is
-  'Which version of that account''s credentials opened it; it is renewed under no other.';
+comment on column private.sessions.account_version is 'Which version of the account opened it: no other renews it.';
 comment on column private.sessions.epoch is 'The instance''s epoch; the highest one is the rightful one.';
-comment on column private.sessions.expires_at is
-  'When the token that opened it ends; rotating that token brings it nearer.';
+comment on column private.sessions.expires_at is 'When the token that opened it ends; rotating brings it nearer.';
 
--- Ends live sessions of a runner, of one instance, or opened with one token or service account. Their next call is
--- refused with the reason.
+-- Ends sessions of a runner, an instance, a token or a service account. Their next call is refused with the reason.
 create function private.end_sessions(p_worker uuid, p_instance uuid, p_credential uuid, p_reason text) returns integer
 language plpgsql set search_path = '' as $$
 declare
@@ -240,8 +226,7 @@ $$;
 
 -- ## opening
 
--- Whether the token or the service account that opened a session is still good; an account is with the credentials that
--- it had then.
+-- Whether the token of a session is still good, or its service account with the credentials of then.
 create function private.is_credential_live(p_session private.sessions) returns boolean
 language sql stable set search_path = '' as $$
   select exists (select from private.live_tokens as t where t.id = p_session.token_id)
@@ -250,8 +235,7 @@ language sql stable set search_path = '' as $$
         and not a.is_disabled and a.credential_version = p_session.account_version)
 $$;
 
--- The session that an executor of an ended one speaks for, while what opened its own is still good. Null where it ended
--- with its session.
+-- The session that an executor of an ended one speaks for, while its credential is good. Null where it ended, too.
 create function private.attempt_session(p_session private.sessions, p_job bigint, p_attempt integer) returns uuid
 language sql stable set search_path = '' as $$
   -- A change belongs to its attempt, whatever became of the runner's process; before it, only the session that took
@@ -378,8 +362,7 @@ declare
 begin
   -- As rotating does, the account before the runner: whichever comes second sees what the first one did.
   perform from public.service_accounts as a where a.id = p_service_account for key share;
-  -- The states of the instance's jobs come before the runner: a call that ends one of them may then change the
-  -- runner.
+  -- The states of the instance's jobs before the runner: a call that ends one of them may then change the runner.
   perform private.lock_job_states(array(
     select q.job_id from private.live_jobs as q join public.worker_instances as i on i.id = q.instance_id
     where i.worker_id = p_worker and i.name = p_instance and q.stage = 'RUNNING'));
@@ -493,8 +476,7 @@ begin
   return jsonb_build_object('closed', true);
 end;
 $$;
-comment on function private.worker_close_session is
-  'A runner''s process says good-bye: it is OFFLINE at once, not after 60 s.';
+comment on function private.worker_close_session is 'A runner''s process ends: it is OFFLINE at once, not after 60 s.';
 
 -- ## the fence
 
@@ -515,8 +497,7 @@ begin
 end;
 $$;
 
--- A job that a runner may hear about: of its organisation, or once given to it. Null for every other, as for one that
--- does not exist.
+-- A job of the runner's organisation, or once given to it. Null for every other, as for one that does not exist.
 create function private.known_job(p_runner private.runner, p_job bigint) returns public.provision_jobs
 language sql stable set search_path = '' as $$
   select j.* from public.provision_jobs as j
@@ -592,8 +573,7 @@ begin
 end;
 $$;
 
--- The fence: the attempt that holds the job, if it is this session's, or this instance's while a person has to decide.
--- It makes requeueing safe.
+-- The fence: the attempt that has the job, if it is this session's, or this instance's while a person has to decide.
 create function private.fenced_job(p_runner private.runner, p_job bigint, p_attempt integer) returns private.live_jobs
 language plpgsql stable set search_path = '' as $$
 declare
@@ -609,8 +589,7 @@ begin
 end;
 $$;
 
--- The place of the log of an attempt that lost its job, for a week: a person who decides about a state that it left
--- needs to read what it did.
+-- The place of a lost attempt's log, for a week: a person who decides about its state reads what it did.
 create function private.late_place(p_runner private.runner, p_job bigint, p_attempt integer, p_is_late boolean)
 returns private.live_jobs language plpgsql stable set search_path = '' as $$
 declare
@@ -668,5 +647,4 @@ begin
 end;
 $$;
 comment on function private.worker_report is
-  'A runner reports what it is doing. APPLY and DESTROY must be reported before they begin. Answers how to cancel, if '
-  'asked.';
+  'Reports what a runner does; APPLY and DESTROY before they begin. Answers how to cancel, if asked.';

@@ -113,8 +113,7 @@ begin
   return private.set_json(v_set);
 end;
 $$;
-comment on function private.retry_set is
-  'Retries what failed of a set; the retries take the place of what they repeat. Operators.';
+comment on function private.retry_set is 'Retries what failed of a set; retries take its place. Operators.';
 
 -- ## reviews
 
@@ -178,10 +177,9 @@ comment on function private.set_review is
   'waits for, the apply of the plan, and what may be decided: approve or apply. Members.';
 
 -- Starts an ordered set that applies these reviewed plans of another set.
-create function private.apply_plans(p_plans public.job_sets, p_modules uuid[], p_jobs bigint[]) returns public.job_sets
-language plpgsql set search_path = '' as $$
-declare
-  v_set public.job_sets;
+create function private.apply_plans(
+  p_plans public.job_sets, p_modules uuid[], p_jobs bigint[], out v_set public.job_sets
+) language plpgsql set search_path = '' as $$
 begin
   perform private.refuse_second_set(p_plans.org_id, 'APPLY', p_plans.path);
   insert into public.job_sets (org_id, type, path, options, created_by, created_by_label)
@@ -193,7 +191,6 @@ begin
   perform private.place_members(v_set, 2000, true, v_set.id);
   perform private.audited(to_jsonb(v_set), 'set.started', 'APPLY ' || coalesce(nullif(v_set.path, ''), 'all modules'),
     jsonb_build_object('modules', cardinality(p_modules), 'plans', p_plans.id));
-  return v_set;
 end;
 $$;
 
@@ -255,9 +252,7 @@ begin
   if p_set.cancelled_at is not null then
     v_count := private.cancel_waiting(p_set, least(p_limit, 200));
   end if;
-  if p_set.is_ordered and private.try_lock_set(p_set.id) then
-    perform private.settle_set(p_set.id);
-  end if;
+  perform private.settle_set(p_set.id) where p_set.is_ordered and private.try_lock_set(p_set.id);
   if not private.is_set_open(p_set.id) then
     update public.job_sets set finished_at = now() where id = p_set.id and finished_at is null;
   end if;
@@ -268,8 +263,7 @@ exception when others then
 end;
 $$;
 
--- Places jobs of sets, a batch for each organisation, cancels what waits of cancelled ones, and closes those that are
--- done.
+-- Places jobs of sets, a batch for each organisation; cancels what waits of cancelled ones; closes what is done.
 create function private.sweep_sets() returns integer language plpgsql set search_path = '' as $$
 declare
   v_set public.job_sets;

@@ -12,8 +12,7 @@
 
 -- Adds modules to a new set, with the order between them.
 create function private.add_members(p_set public.job_sets, p_modules uuid[]) returns void
-language plpgsql set search_path = '' as $$
-begin
+language sql set search_path = '' as $$
   with edge as materialized (
     select case when p_set.type = 'DESTROY' then d.producer_id else d.consumer_id end as after_id,
       case when p_set.type = 'DESTROY' then d.consumer_id else d.producer_id end as before_id
@@ -28,8 +27,7 @@ begin
   select p_set.id, m.id, p_set.org_id, array_remove(array_agg(m.before_id), null),
     array_remove(array_agg(m.after_id), null) from member as m group by m.id;
   update public.job_sets as s set is_ordered = true where s.id = p_set.id
-    and exists (select from private.set_members as m where m.set_id = p_set.id and m.waits_for <> '{}');
-end;
+    and exists (select from private.set_members as m where m.set_id = p_set.id and m.waits_for <> '{}')
 $$;
 
 -- The members of a set that wait for the apply of others, with those others, in words.
@@ -176,9 +174,8 @@ begin
       from private.set_members as m where m.set_id = w.set_id and m.module_id = w.module_id offset 0) as m
     group by m.plan_job_id, m.is_preview
   loop
-    if v_part.plan_job_id is not null then
-      perform private.check_saved_plan(p_like.org_id, p_like.type, v_part.modules[1], v_part.plan_job_id);
-    end if;
+    perform private.check_saved_plan(p_like.org_id, p_like.type, v_part.modules[1], v_part.plan_job_id)
+    where v_part.plan_job_id is not null;
     perform private.add_alike_jobs(p_like, p_like.options || jsonb_strip_nulls(jsonb_build_object('plan_job_id',
       v_part.plan_job_id, 'preview', nullif(v_part.is_preview, false))), v_part.sets, v_part.modules);
   end loop;
@@ -219,8 +216,7 @@ exception when others then
 end;
 $$;
 
--- Enqueues jobs for members that may be placed, of this set alone or of all sets that ask for the same as this one;
--- returns how many were checked.
+-- Enqueues jobs for placeable members, of this set or of all sets that ask for the same; returns how many it checked.
 create function private.place_members(p_like public.job_sets, p_limit integer, p_waits boolean, p_set uuid default null)
 returns integer language plpgsql set search_path = '' as $$
 declare
@@ -265,8 +261,6 @@ language sql stable set search_path = '' as $$
   )
   select j.* from again as a join public.provision_jobs as j on j.id = a.job_id order by j.module_id
 $$;
-
--- ## what the sweep does
 
 -- Places members of a set as the sweep does: one that fails costs nobody else theirs.
 create function private.try_place(p_set public.job_sets, p_limit integer) returns integer

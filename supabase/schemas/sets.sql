@@ -42,11 +42,9 @@ create policy "Members see their organisation's sets" on public.job_sets
   for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
     or org_id = any(array(select private.my_org_ids()))
     and private.is_seen_set(id, array(select private.my_prefixes())));
-comment on table public.job_sets is
-  'Many jobs as one thing: all modules at or below a path, at the request of a person or a schedule.';
+comment on table public.job_sets is 'Many jobs as one: all modules at or below a path, by a person or a schedule.';
 comment on column public.job_sets.cause_job_id is 'The apply whose outputs its modules depend on.';
-comment on column public.job_sets.idempotency_key is
-  'The caller''s own key: asking again with it, at the same path, returns this set.';
+comment on column public.job_sets.idempotency_key is 'The caller''s own key: again, at that path, it finds this set.';
 comment on column public.job_sets.is_ordered is 'Whether its modules depend on each other.';
 comment on column public.job_sets.started_by is 'The member who ran a schedule now; a requester beside its owner.';
 comment on column public.job_sets.starts_at is 'When its first job is placed, where that is later than its start.';
@@ -128,8 +126,6 @@ cross join lateral (
 comment on view private.open_bindings is
   'Bound inputs of members of sets whose value the plan of another member changes: known, it makes a preview; unknown, '
   'the member waits for the apply.';
-comment on column private.open_bindings.is_known is 'Whether the plan has the value and may show it.';
-comment on column private.open_bindings.words is 'Why it may not, or has none.';
 
 create view private.placeable_members as
 select
@@ -147,8 +143,7 @@ where m.job_id is null and m.left_out is null and not exists (
   where o.set_id = m.set_id and o.consumer_id = m.module_id and not o.is_known offset 0 -- noqa: AM09
 );
 comment on view private.placeable_members is
-  'Members of sets that may be placed: everything in the set that they depend on has succeeded, and no input waits for '
-  'an apply.';
+  'Members of sets that may be placed: all that they depend on has succeeded, and no input waits for an apply.';
 
 -- ## progress
 
@@ -193,10 +188,8 @@ end;
 $$;
 
 -- A set that the caller may use in that role. That of a cascade acts at its modules, not at the module that caused it.
-create function private.my_set(p_set uuid, p_verb text) returns public.job_sets
+create function private.my_set(p_set uuid, p_verb text, out v_set public.job_sets)
 language plpgsql stable set search_path = '' as $$
-declare
-  v_set public.job_sets;
 begin
   select * into v_set from public.job_sets where id = p_set
     and org_id in (select private.my_org_ids()) and private.is_seen_set(id, private.seen(org_id));
@@ -206,7 +199,6 @@ begin
     union all
     select o.path from private.set_members as m join public.modules as o on o.id = m.module_id
     where m.set_id = p_set and v_set.cause_job_id is not null) as p;
-  return v_set;
 end;
 $$;
 
@@ -214,21 +206,17 @@ create function private.set_progress(p_set uuid) returns jsonb
 language sql stable security definer set search_path = '' as $$
   select private.set_json(private.my_set(p_set, 'job.read'))
 $$;
-comment on function private.set_progress is
-  'How far a set is: total, done, failed, running, waiting, what failed and why. Members.';
+comment on function private.set_progress is 'How far a set is: total, done, failed, running, waiting, why. Members.';
 
 create function private.list_sets(p_org uuid, p_path text default null, p_limit integer default 20) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_seen pg_catalog.text[] := private.need_seen(p_org, p_path);
-begin
-  perform private.fail('RY422', 'A list has 1 to 100 sets.') where coalesce(p_limit, 0) not between 1 and 100;
-  return (select coalesce(jsonb_agg(private.set_json(s) order by s.finished_at is not null, s.created_at desc), '[]')
-    from (
-    select * from public.job_sets as s where s.org_id = p_org and (p_path is null or s.path = p_path)
-      and (v_seen is null or private.is_seen_set(s.id, v_seen))
-    order by s.finished_at is not null, s.created_at desc limit p_limit) as s);
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need_seen(p_org, p_path);
+  select private.fail('RY422', 'A list has 1 to 100 sets.') where coalesce(p_limit, 0) not between 1 and 100;
+  select to_jsonb(array(select private.set_json(s)
+    from private.seen(p_org) as n (seen) cross join public.job_sets as s
+    where s.org_id = p_org and (p_path is null or s.path = p_path)
+      and (n.seen is null or private.is_seen_set(s.id, n.seen))
+    order by s.finished_at is not null, s.created_at desc limit p_limit))
 $$;
 comment on function private.list_sets is
   'Sets, the running ones first, with their counts, what failed, and about how long the rest takes. Members.';
@@ -244,11 +232,9 @@ $$;
 
 -- Refuses a set where one of the same kind runs that a person has started.
 create function private.refuse_second_set(p_org uuid, p_type public.job_type, p_path text) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY409', 'Such a set is running here.', 'Wait for it, or cancel the rest of it.')
+language sql stable set search_path = '' as $$
+  select private.fail('RY409', 'Such a set is running here.', 'Wait for it, or cancel the rest of it.')
   where exists (select from public.job_sets as s where s.org_id = p_org and s.path = p_path and s.type = p_type
     and s.schedule_id is null and s.cause_job_id is null and not s.options ? 'git' and s.finished_at is null
-    and private.is_set_open(s.id));
-end;
+    and private.is_set_open(s.id))
 $$;

@@ -1,5 +1,4 @@
--- Sign-in: what belongs to a person and to no organisation. The database stores hashes of codes and tokens, never the
--- codes and tokens.
+-- Sign-in: what belongs to a person and to no organisation. Of codes and tokens the database stores hashes alone.
 
 -- ## programs that people sign in
 -- Signing a program in by a short code: it shows the code, somebody who is signed in confirms it on a page, and the
@@ -54,19 +53,15 @@ comment on function private.start_device_login is
   'Starts the login of a program, which waits for a person to confirm its code. Edge functions only.';
 
 -- Refuses a personal token where it would outlive its own revocation.
-create function private.refuse_personal_token() returns void language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY403', 'A personal token creates no other login and no other token.',
-    'Sign in yourself: on the dashboard, or with: runyard login.') where private.jwt() ? 'personal_token';
-end;
+create function private.refuse_personal_token() returns void language sql stable set search_path = '' as $$
+  select private.fail('RY403', 'A personal token creates no other login and no other token.',
+    'Sign in yourself: on the dashboard, or with: runyard login.') where private.jwt() ? 'personal_token'
 $$;
 
 -- The login that waits with a code, however the code is written; empty if there is none. Guesses are counted, so a
 -- wrong one is answered without an exception, which would take its count back.
-create function private.find_device_login(p_user_code text) returns private.device_logins
+create function private.find_device_login(p_user_code text, out v_login private.device_logins)
 language plpgsql set search_path = '' as $$
-declare
-  v_login private.device_logins;
 begin
   perform private.need_person();
   perform private.refuse_personal_token();
@@ -76,17 +71,14 @@ begin
   where user_code = upper(regexp_replace(p_user_code, '[^A-Za-z]', '', 'g')) and expires_at > now()
     and is_confirmed is null
   for update;
-  return v_login;
 end;
 $$;
 
 -- PostgREST answers with this status and commits.
-create function private.no_device_login() returns jsonb language plpgsql set search_path = '' as $$
-begin
-  perform set_config('response.status', '404', true);
-  return jsonb_build_object('code', 'RY404', 'message', 'No program waits with this code.', 'details', null, 'hint',
-    'It may be mistyped, older than ten minutes, or used already; start again with: runyard login.');
-end;
+create function private.no_device_login() returns jsonb language sql set search_path = '' as $$
+  select set_config('response.status', '404', true);
+  select jsonb_build_object('code', 'RY404', 'message', 'No program waits with this code.', 'details', null, 'hint',
+    'It may be mistyped, older than ten minutes, or used already; start again with: runyard login.')
 $$;
 
 create function private.device_login(p_user_code text) returns jsonb
@@ -100,8 +92,7 @@ begin
 end;
 $$;
 comment on function private.device_login is
-  'The program that waits with a code {program, address, created_at, expires_at, is_terminal}. Everybody who is signed '
-  'in.';
+  'The program that waits with a code {program, address, created_at, expires_at, is_terminal}. All who are signed in.';
 
 create function private.decide_device_login(p_user_code text, p_is_confirmed boolean, p_role text default null)
 returns jsonb language plpgsql security definer set search_path = '' as $$
@@ -182,8 +173,7 @@ create table private.personal_tokens (
   check (role is not null or path = '')
 );
 create index personal_tokens_user_id_idx on private.personal_tokens (user_id);
-comment on table private.personal_tokens is
-  'Tokens with which a person''s programs act as that person; they go with the account.';
+comment on table private.personal_tokens is 'Tokens with which programs act as a person; they go with the account.';
 comment on column private.personal_tokens.role is
   'At most what this role may do, and never more than its owner may; null: all that its owner may.';
 comment on column private.personal_tokens.path is 'Where it may do more than read; "" is everywhere.';
@@ -226,12 +216,10 @@ $$;
 create function private.create_personal_token(
   p_name text, p_token_hash text, p_hint text, p_days integer default 90, p_role text default null,
   p_path text default ''
-) returns jsonb language plpgsql security definer set search_path = '' as $$
-begin
-  perform private.need_person();
-  perform private.refuse_personal_token();
-  return private.add_personal_token(private.caller_id(), p_name, p_token_hash, p_hint, p_days, p_role, p_path);
-end;
+) returns jsonb language sql security definer set search_path = '' as $$
+  select private.need_person();
+  select private.refuse_personal_token();
+  select private.add_personal_token(private.caller_id(), p_name, p_token_hash, p_hint, p_days, p_role, p_path)
 $$;
 comment on function private.create_personal_token is
   'Keeps the hash of a token with which the caller''s programs act as them, for so many days; with a role and a path '
@@ -258,12 +246,10 @@ comment on function private.take_terminal_login is
   'challenge are the login''s; null otherwise. Edge functions only.';
 
 create function private.my_personal_tokens() returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need_person();
-  return (select coalesce(jsonb_agg(private.personal_token_row(t) order by t.created_at desc), '[]')
-    from private.personal_tokens as t where t.user_id = private.caller_id());
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need_person();
+  select coalesce(jsonb_agg(private.personal_token_row(t) order by t.created_at desc), '[]')
+  from private.personal_tokens as t where t.user_id = private.caller_id()
 $$;
 comment on function private.my_personal_tokens is
   'The caller''s own tokens [{id, name, hint, role, path, created_at, expires_at, last_used_at, is_live}]. Everybody '
@@ -293,8 +279,7 @@ language sql security definer set search_path = '' as $$
   returning jsonb_build_object('id', t.id, 'user_id', t.user_id, 'email', u.email)
 $$;
 comment on function private.use_personal_token is
-  'Whose token this is {id, user_id, email}, and notes its use; null when it is not live or has no owner. Edge '
-  'functions only.';
+  'Whose token this is {id, user_id, email}, and notes its use; null when either is not live. Edge functions only.';
 
 -- ## recovery codes
 
@@ -326,14 +311,11 @@ comment on function private.set_recovery_codes is
   'Replaces the caller''s recovery codes by ten others, of which it gets the hashes. Everybody who is signed in.';
 
 create function private.recovery_codes_left() returns integer
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need_person();
-  return (select count(*) from private.recovery_codes as c where c.user_id = private.caller_id() and c.used_at is null);
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need_person();
+  select count(*) from private.recovery_codes as c where c.user_id = private.caller_id() and c.used_at is null
 $$;
-comment on function private.recovery_codes_left is
-  'How many of the caller''s recovery codes are unused. Everybody who is signed in.';
+comment on function private.recovery_codes_left is 'How many of the caller''s codes are unused. All who are signed in.';
 
 -- Answers instead of failing: a failure would undo the count of attempts.
 create function private.use_recovery_code(p_hash text) returns boolean
@@ -358,7 +340,6 @@ comment on function private.use_recovery_code is
   'Uses up a recovery code of the caller, whose login may lack its second step, and removes their devices; false for '
   'a wrong or used one, and after ten attempts in a quarter of an hour. Everybody who is signed in.';
 
--- ## changes of a sign-in
 -- Auth writes these rows itself, so the changes are noted where they happen, in each of the member's logs.
 create function private.note_sign_in_change() returns trigger
 language plpgsql security definer set search_path = '' as $$

@@ -26,8 +26,7 @@ comment on view private.states_in_use is 'States that a job is queued, running o
 create view private.locked_states as
 select l.module_id as state_key from private.state_locks as l
 where not exists (select from private.live_jobs as q where q.job_id = l.job_id);
-comment on view private.locked_states is
-  'States that a job which is over has left locked. Until somebody unlocks one, no other job may begin.';
+comment on view private.locked_states is 'States that a finished job left locked: until unlocked, no job begins.';
 
 -- Whether a job is queued, running or held for a state.
 create function private.is_state_in_use(p_state uuid) returns boolean language plpgsql stable set search_path = '' as $$
@@ -70,8 +69,7 @@ create table private.states (
 );
 comment on table private.states is 'The current state of each module, as the engine wrote it.';
 comment on column private.states.serial is 'The state''s serial; for engines without one, a counter.';
-comment on column private.states.body is
-  'The state file''s text. It may contain secrets: only admins read it, version by version.';
+comment on column private.states.body is 'The file''s text. It may contain secrets: only admins read it, by version.';
 comment on column private.states.contents is
   'What pages show of it, extracted once when it is written: a search must not parse megabytes per keystroke.';
 
@@ -88,7 +86,6 @@ create table private.state_versions (
   primary key (module_id, serial)
 );
 comment on table private.state_versions is 'Every version of every state; the newest 100 of each module are kept.';
-comment on column private.state_versions.body is 'The state file''s text.';
 
 -- The serial of a module's state; -1 while it has none, because 0 is a serial.
 create function private.state_serial(p_module uuid) returns bigint language plpgsql stable set search_path = '' as $$
@@ -98,15 +95,12 @@ end;
 $$;
 
 -- The module whose state the calling attempt may use.
-create function private.owned_module(p_job bigint, p_attempt integer) returns uuid
+create function private.owned_module(p_job bigint, p_attempt integer, out v_module uuid)
 language plpgsql set search_path = '' as $$
-declare
-  v_module pg_catalog.uuid;
 begin
   perform private.owned_job(private.this_runner(), p_job, p_attempt);
   select j.module_id into v_module from public.provision_jobs as j where j.id = p_job;
   perform private.fail('RY422', 'This job acts on no module, so it has no state.') where v_module is null;
-  return v_module;
 end;
 $$;
 
@@ -126,16 +120,15 @@ begin
 end;
 $$;
 
+-- The state of a module as its engine gets it.
+create function private.state_json(p_module uuid) returns jsonb language sql stable set search_path = '' as $$
+  select jsonb_build_object('exists', s.module_id is not null, 'serial', s.serial, 'lineage', s.lineage, 'body', s.body)
+  from (select) as one left join private.states as s on s.module_id = p_module
+$$;
+
 create function private.worker_state_get(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_module pg_catalog.uuid := private.owned_module(p_job, p_attempt);
-  v_state private.states;
-begin
-  select * into v_state from private.states where module_id = v_module;
-  return jsonb_build_object('exists', v_state.module_id is not null, 'serial', v_state.serial, 'lineage',
-    v_state.lineage, 'body', v_state.body);
-end;
+language sql security definer set search_path = '' as $$
+  select private.state_json(private.owned_module(p_job, p_attempt))
 $$;
 comment on function private.worker_state_get is 'The state of the job''s module.';
 
@@ -157,15 +150,11 @@ $$;
 
 -- Refuses a serial that is far beyond the stored one. A module's first state may begin nearly anywhere.
 create function private.check_serial(p_serial bigint, p_stored bigint) returns void
-language plpgsql immutable set search_path = '' as $$
-declare
-  -- Far below the greatest number that fits, so that no write can leave the next one without a serial.
-  v_most bigint := coalesce(p_stored + 1000000, 1000000000000000);
-begin
-  perform private.fail('RY422', format('The state''s serial %s is not between 0 and %s.', p_serial, v_most),
+language sql immutable set search_path = '' as $$
+  select private.fail('RY422', format('The state''s serial %s is not between 0 and %s.', p_serial, s.most),
     format('Set the serial in it to %s and write it again.', coalesce(p_stored + 1, 1)))
-  where p_serial not between 0 and v_most;
-end;
+  -- Far below the greatest number that fits, so that no write can leave the next one without a serial.
+  from (select coalesce(p_stored + 1000000, 1000000000000000) as most) as s where p_serial not between 0 and s.most
 $$;
 
 -- Makes a text the current state of a module and adds it to the history. The caller has checked that it may be.
@@ -244,8 +233,7 @@ begin
 end;
 $$;
 comment on function private.worker_state_put is
-  'Writes the state of the job''s module; refused to a job that only reads, a stale attempt, an older serial '
-  'and another''s lock.';
+  'Writes the state of the job''s module; refuses mere readers, stale attempts, older serials and others'' locks.';
 
 create function private.worker_state_lock(p_job bigint, p_attempt integer, p_lock jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -274,8 +262,7 @@ begin
   return v_lock.info;
 end;
 $$;
-comment on function private.worker_state_lock is
-  'Locks the state for this attempt; RY423 with the holder''s lock when another job has it.';
+comment on function private.worker_state_lock is 'Locks the state for this attempt; RY423 with another job''s lock.';
 
 create function private.worker_state_unlock(p_job bigint, p_attempt integer, p_lock_id text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -293,58 +280,42 @@ begin
   return jsonb_build_object('unlocked', true);
 end;
 $$;
-comment on function private.worker_state_unlock is
-  'Releases the state lock of this attempt. Releasing it twice is not an error.';
+comment on function private.worker_state_unlock is 'Releases this attempt''s state lock; twice is not an error.';
 
 create function private.state_info(p_module uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_module public.modules := private.my_module(p_module, 'state.read');
-begin
-  return (
-    select jsonb_build_object(
-      'serial', s.serial, 'lineage', s.lineage, 'size', octet_length(s.body), 'sha256', s.sha256, 'job_id', s.job_id,
-      'updated_at', s.updated_at, 'lock', (
-        select jsonb_build_object('id', l.lock_id, 'info', l.info, 'job_id', l.job_id, 'job_number',
-          private.job_number(l.job_id), 'attempt', l.attempt, 'created_at', l.created_at)
-        from private.state_locks as l where l.module_id = v_module.id),
-      'versions', (
-        select coalesce(jsonb_agg(jsonb_build_object('serial', v.serial, 'size', octet_length(v.body), 'sha256',
-          v.sha256, 'job_id', v.job_id, 'job_number', private.job_number(v.job_id), 'attempt', v.attempt,
-          'written_by', v.written_by, 'created_at', v.created_at) order by v.serial desc), '[]')
-        from private.state_versions as v where v.module_id = v_module.id))
-    from (values (1)) as one (n) left join private.states as s on s.module_id = v_module.id);
-end;
+language sql stable security definer set search_path = '' as $$
+  select jsonb_build_object(
+    'serial', s.serial, 'lineage', s.lineage, 'size', octet_length(s.body), 'sha256', s.sha256, 'job_id', s.job_id,
+    'updated_at', s.updated_at, 'lock', (
+      select jsonb_build_object('id', l.lock_id, 'info', l.info, 'job_id', l.job_id, 'job_number',
+        private.job_number(l.job_id), 'attempt', l.attempt, 'created_at', l.created_at)
+      from private.state_locks as l where l.module_id = m.id),
+    'versions', (
+      select coalesce(jsonb_agg(jsonb_build_object('serial', v.serial, 'size', octet_length(v.body), 'sha256',
+        v.sha256, 'job_id', v.job_id, 'job_number', private.job_number(v.job_id), 'attempt', v.attempt,
+        'written_by', v.written_by, 'created_at', v.created_at) order by v.serial desc), '[]')
+      from private.state_versions as v where v.module_id = m.id))
+  from private.my_module(p_module, 'state.read') as m left join private.states as s on s.module_id = m.id
 $$;
-comment on function private.state_info is
-  'A module''s state: serial, size, lock and history, without its text. Members.';
+comment on function private.state_info is 'A module''s state without its text: serial, size, lock, history. Members.';
 
 -- A version of a module's state that is kept.
-create function private.known_version(p_module uuid, p_serial bigint) returns private.state_versions
+create function private.known_version(p_module uuid, p_serial bigint, out v_version private.state_versions)
 language plpgsql stable set search_path = '' as $$
-declare
-  v_version private.state_versions;
 begin
   select * into v_version from private.state_versions where module_id = p_module and serial = p_serial;
   perform private.fail('RY404', format('There is no version %s of this state.', p_serial),
     'The newest 100 versions are kept.') where v_version.module_id is null;
-  return v_version;
 end;
 $$;
 
 create function private.state_version(p_module uuid, p_serial bigint) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_module public.modules := private.my_module(p_module, 'state.text');
-  v_version private.state_versions := private.known_version(p_module, p_serial);
-begin
-  perform private.audit(v_module.org_id, 'state.read', 'module', p_module::pg_catalog.text, v_module.path,
-    jsonb_build_object('serial', p_serial));
-  return to_jsonb(v_version) - 'module_id';
-end;
+language sql security definer set search_path = '' as $$
+  select private.audit(m.org_id, 'state.read', 'module', p_module::pg_catalog.text, m.path,
+    jsonb_build_object('serial', p_serial)) from private.my_module(p_module, 'state.text') as m;
+  select to_jsonb(v) - 'module_id' from private.known_version(p_module, p_serial) as v
 $$;
-comment on function private.state_version is
-  'The text of one version of a state (body), with its writer. Reading it is audited. Admins.';
+comment on function private.state_version is 'The text of one version of a state (body); reading is audited. Admins.';
 
 -- The resources in a state of OpenTofu or Terraform.
 create function private.terraform_resources(p_state jsonb)
@@ -403,8 +374,7 @@ begin
     )
     select jsonb_build_object('serial', coalesce(v_serial, 0), 'total', (select count(*) from resource),
       'found', (select count(*) from found),
-      'resources', (select coalesce(jsonb_agg(to_jsonb(f) order by f.address), '[]')
-        from (select * from found order by address limit 500) as f),
+      'resources', to_jsonb(array(select to_jsonb(f) from found as f order by f.address limit 500)),
       'types', (select coalesce(jsonb_object_agg(t.type, t.number), '{}')
         from (select r.type, count(*) as number from resource as r where r.type is not null group by r.type) as t),
       'outputs', coalesce(v_contents -> 'outputs', '{}')));
@@ -453,9 +423,8 @@ $$;
 
 -- The status of the job that has a lock: a reason for or against opening it.
 create function private.attempt_evidence(p_attempt integer, p_live private.live_jobs, p_job public.provision_jobs)
-returns jsonb language plpgsql stable set search_path = '' as $$
-begin
-  return case
+returns jsonb language sql stable set search_path = '' as $$
+  select case
     when p_live.stage = 'RUNNING' and p_live.attempt = p_attempt then private.evidence('against',
       format('Job %s is running on %s and writes this state.', p_job.number, p_job.worker_name), p_job.started_at)
     when p_live.job_id is null then private.evidence('for',
@@ -468,8 +437,7 @@ begin
     when p_live.stage = 'HELD' then private.evidence('unclear',
       format('Nobody knows how far job %s got.', p_job.number), p_job.updated_at)
     else private.evidence('for', format('Attempt %s has lost the job; it can no longer write.', p_attempt),
-      null) end;
-end;
+      null) end
 $$;
 
 create function private.lock_evidence(p_module uuid) returns jsonb
@@ -530,7 +498,6 @@ create table public.output_grants (
 create index output_grants_reader_id_idx on public.output_grants (reader_id);
 create index output_grants_org_id_idx on public.output_grants (org_id);
 comment on table public.output_grants is 'Which module''s jobs may read the outputs of which other module.';
-comment on column public.output_grants.reader_id is 'The module whose jobs may read them.';
 
 create function private.grant_outputs(p_module uuid, p_reader uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -595,8 +562,7 @@ begin
     'outputs', coalesce(v_state -> 'outputs', '{}'), 'resources', '[]'::pg_catalog.jsonb));
 end;
 $$;
-comment on function private.worker_outputs_get is
-  'The outputs of a module that grants them to the job''s, as a state without resources.';
+comment on function private.worker_outputs_get is 'Outputs of a module that grants them, as a state without resources.';
 
 -- Whether a job may write a module's state: it runs, or its runner may return to it.
 create function private.has_writer(p_module uuid) returns boolean language sql stable set search_path = '' as $$

@@ -121,5 +121,4 @@ begin
 end;
 $$;
 comment on function private.store_kept_state is
-  'Makes a state that was not stored the module''s state, as its newest version; refused while a job uses the state. '
-  'Admins.';
+  'Makes a state that was not stored the newest version of its module''s; refused while a job uses that. Admins.';

@@ -1,10 +1,7 @@
 -- The sweep: what time does to runners and jobs. It can run twice at once, and be missed for an hour: it looks at the
 -- clock, not at how often it ran. It waits for nobody: what it cannot lock at once is left to the next sweep. It has a
--- driver of its own, every 10 s: pg_cron, or the supervisor of the embedded stack. Heartbeats only write their row.
--- Housekeeping makes log partitions ahead, drops them when every organisation's retention is over, rolls up hours, and
--- removes old sessions, ticks, counters and artifacts. Realtime: who may listen to which topic, and which tables pages
--- follow. Logs and heartbeats are not among them. The statements are guarded, so they run where there is no Realtime,
--- and where tables were added by hand.
+-- driver of its own, every 10 s: pg_cron, or the supervisor of the embedded stack. Last, Realtime: who may listen to
+-- which topic, and which tables pages follow; guarded, so that it runs where there is none.
 
 create table private.outages (
   began_at timestamptz primary key,
@@ -44,14 +41,12 @@ comment on column private.first_sweeps.server_started_at is 'The server''s start
 comment on column private.first_sweeps.swept_at is 'When the first sweep after that, or after a crash, ran.';
 
 -- Whether every living runner has had the time to send a heartbeat. The first sweep begins the grace.
-create function private.is_past_grace() returns boolean language plpgsql set search_path = '' as $$
-begin
+create function private.is_past_grace() returns boolean language sql set search_path = '' as $$
   insert into private.first_sweeps as f (server_started_at, swept_at) values (pg_postmaster_start_time(), now())
   -- A clock that was set back must not prolong the grace.
   on conflict (server_started_at) do update set swept_at = now() where f.swept_at > now();
   delete from private.first_sweeps as f where f.server_started_at <> pg_postmaster_start_time();
-  return private.grace_began_at() < now() - private.lease();
-end;
+  select private.grace_began_at() < now() - private.lease()
 $$;
 
 -- Marks runners and instances OFFLINE that have sent no heartbeat for 60 s, and wakes those who may take their place.
@@ -108,53 +103,58 @@ begin
 end;
 $$;
 
--- Requeues or flags jobs whose lease has run out.
-create function private.sweep_leases() returns integer language plpgsql set search_path = '' as $$
-declare
-  v_job private.live_jobs;
-  v_count integer := 0;
+-- Does what the clock asks of a job; one that cannot be done stops no other.
+create function private.sweep_job(p_part text, p_job private.live_jobs) returns boolean
+language plpgsql set search_path = '' as $$
 begin
-  for v_job in
-    select q.* from private.live_jobs as q
+  if not private.try_lock_job(p_job) then return false; end if;
+  case p_part
+    when 'lease' then
+      perform private.lose_job(p_job.job_id, case when p_job.unlisted_at is null
+        then 'No heartbeat for 60 s.' else 'The runner does not know of this attempt any more.' end);
+    when 'pause' then perform private.make_ready(p_job.job_id);
+    when 'update' then
+      perform private.end_job(p_job.job_id, 'FAILED', 'failed', 'system', null, 'system',
+        'The runner did not return.', jsonb_build_object('code', 'update_no_heartbeat',
+        'message', 'The runner that was to update itself has not been online for 5 minutes.',
+        'hint', 'Look at its log and start it again; its file of before ends in .previous.'));
+  end case;
+  return true;
+exception
+  when query_canceled or others then
+    raise warning 'sweep of the % of job %: %', p_part, p_job.job_id, sqlerrm;
+    return false;
+end;
+$$;
+
+-- Requeues or flags jobs whose lease has run out.
+create function private.sweep_leases() returns integer language sql set search_path = '' as $$
+  select count(*) filter (where private.sweep_job('lease', q.job))::integer from (
+    select q as job from private.live_jobs as q
     left join private.heartbeats as h on h.instance_id = q.instance_id and h.session_id = q.session_id
     where q.stage = 'RUNNING' and (
       greatest(q.lease_until, h.last_seen_at + private.lease()) < now()
         or q.unlisted_at < now() - interval '30 seconds')
     order by q.state_key limit 500
-  loop
-    begin
-      if private.try_lock_job(v_job) then
-        perform private.lose_job(v_job.job_id, case when v_job.unlisted_at is null
-          then 'No heartbeat for 60 s.' else 'The runner does not know of this attempt any more.' end);
-        v_count := v_count + 1;
-      end if;
-    exception
-      when query_canceled or others then raise warning 'sweep of the lease of job %: %', v_job.job_id, sqlerrm;
-    end;
-  end loop;
-  return v_count;
-end;
+  ) as q
 $$;
 
 -- Makes jobs ready whose pause is over.
-create function private.sweep_backoff() returns integer language plpgsql set search_path = '' as $$
-declare
-  v_job private.live_jobs;
-  v_count integer := 0;
-begin
-  for v_job in select * from private.live_jobs as q where q.stage = 'BACKOFF'
-    and q.not_before_at <= now() order by q.not_before_at limit 500 loop
-    begin
-      if private.try_lock_job(v_job) then
-        perform private.make_ready(v_job.job_id);
-        v_count := v_count + 1;
-      end if;
-    exception
-      when query_canceled or others then raise warning 'sweep of the pause of job %: %', v_job.job_id, sqlerrm;
-    end;
-  end loop;
-  return v_count;
-end;
+create function private.sweep_backoff() returns integer language sql set search_path = '' as $$
+  select count(*) filter (where private.sweep_job('pause', q.job))::integer from (
+    select q as job from private.live_jobs as q where q.stage = 'BACKOFF' and q.not_before_at <= now()
+    order by q.not_before_at limit 500
+  ) as q
+$$;
+
+-- Fails the update of a runner that was to update itself and went away, so that its rollout pauses.
+create function private.sweep_updates() returns integer language sql set search_path = '' as $$
+  select count(*) filter (where private.sweep_job('update', q))::integer
+  from public.provision_jobs as j join private.live_jobs as q on q.job_id = j.id
+  where j.type = 'UPDATE_WORKER' and j.status = 'QUEUED' and j.pinned_worker_id = j.target_worker_id
+    and j.queued_at < now() - interval '5 minutes'
+    and not exists (select from private.instance_liveness as i where i.worker_id = j.target_worker_id and i.is_fresh
+      and i.name = coalesce(j.pinned_instance_name, i.name))
 $$;
 
 -- Gives jobs of less than the usual priority (100) that one when they have waited for ten minutes, so that they do not
@@ -222,8 +222,7 @@ create function private.log_days() returns setof date language sql stable set se
   where i.inhparent = 'public.job_log_chunks'::pg_catalog.regclass and c.relname ~ '_[0-9]{8}$' order by 1
 $$;
 
--- Drops log partitions that no organisation keeps any more, a week of days at a time: each costs locks until the end of
--- the transaction.
+-- Drops log partitions that nobody keeps, a week of days at a time: each costs locks until the transaction ends.
 create function private.drop_old_log_partitions() returns integer language plpgsql set search_path = '' as $$
 declare
   v_day pg_catalog.date;
@@ -251,8 +250,7 @@ create table private.log_retention (
   org_id uuid primary key references public.organizations (id) on delete cascade,
   kept_from date not null
 );
-comment on table private.log_retention is
-  'How far each organisation''s old logs were deleted, so that no day is looked through twice.';
+comment on table private.log_retention is 'How far each organisation''s old logs were deleted: no day is read twice.';
 comment on column private.log_retention.kept_from is 'Nothing of the days before is left.';
 
 -- Deletes log chunks that are older than their own organisation's retention.
@@ -288,13 +286,11 @@ end;
 $$;
 
 -- Ends sessions that were silent for a week, and forgets processes that ended a week ago when another came after them.
-create function private.forget_instances() returns integer language plpgsql set search_path = '' as $$
+create function private.forget_instances(out v_count integer) language plpgsql set search_path = '' as $$
 declare
   v_silent pg_catalog.record;
-  v_count integer;
 begin
-  -- A killed process sends no end, and where each has its own name, as in a cluster, it never
-  -- returns.
+  -- A killed process sends no end, and never returns where each has its own name, as in a cluster.
   for v_silent in
     select s.worker_id, s.instance_id from private.sessions as s join public.workers as w on w.id = s.worker_id
     where s.ended_at is null and s.renewed_at < now() - interval '7 days' and not exists (
@@ -313,7 +309,6 @@ begin
       and not exists (select from private.sessions as s where s.instance_id = o.id and s.ended_at is null)
     limit 500 for update skip locked);
   get diagnostics v_count = row_count;
-  return v_count;
 end;
 $$;
 
@@ -377,21 +372,11 @@ $$;
 
 -- Removes the rows of one kind that are past their time, or makes log partitions ahead: each is a part of the sweep, so
 -- that one that fails stops no other.
-create function private.remove_old_rows(p_part text) returns integer language plpgsql set search_path = '' as $$
-declare
-  v_count integer;
+create function private.remove_old_rows(p_part text, out v_count integer) language plpgsql set search_path = '' as $$
 begin
   case p_part
     when 'log_days' then
       perform private.ensure_log_partition(private.utc_day() + d) from generate_series(0, 2) as d;
-    when 'old_sessions' then
-      delete from private.sessions where ended_at < now() - interval '7 days';
-    when 'old_limits' then
-      delete from private.rate_limits where window_started_at < now() - interval '1 day';
-    when 'old_wake_ups' then
-      delete from private.wake_ups where sent_at < now() - interval '1 hour';
-    when 'old_ticks' then
-      delete from private.worker_ticks where at < now() - interval '31 days';
     when 'old_artifacts' then
       -- Each may have 32 MiB.
       delete from private.artifacts as a where (a.job_id, a.attempt, a.name) in (
@@ -401,21 +386,9 @@ begin
       -- No job that names an older one waits any more.
       delete from private.policy_bundles as b where b.used_at < now() - interval '90 days' and not exists (
         select from public.policy_sets as s where s.org_id = b.org_id and s.bundle_sha256 = b.sha256);
-    when 'old_uploads' then
-      delete from private.uploads where created_at < now() - interval '1 hour';
     when 'old_values' then
       -- Plans expire after the same time; names and versions stay as long as jobs do.
       update public.variables set value = null where ended_at < now() - interval '30 days' and value is not null;
-    when 'old_variables' then
-      delete from public.variables where ended_at < now() - interval '430 days';
-    when 'old_sets' then
-      delete from public.job_sets where finished_at < now() - interval '90 days';
-    when 'old_deliveries' then
-      delete from public.deliveries where finished_at < now() - interval '30 days';
-    when 'old_git_deliveries' then
-      delete from public.git_deliveries where received_at < now() - interval '30 days';
-    when 'old_authors' then
-      delete from private.git_authors where seen_at < now() - interval '400 days';
     when 'old_states' then
       -- Stored by a person: the text is among the versions of the state.
       update private.kept_states set body = '' where stored_at < now() - interval '90 days' and body <> '';
@@ -438,9 +411,21 @@ begin
             order by r.runid limit 5000) and coalesce(d.end_time, d.start_time) < now() - interval '7 days'
         $sql$;
       end if;
+    else
+      execute (select format('delete from %s where %I < now() - interval %L', o.rows, o.at, o.kept) from (values
+        ('old_sessions', 'private.sessions', 'ended_at', '7 days'),
+        ('old_limits', 'private.rate_limits', 'window_started_at', '1 day'),
+        ('old_wake_ups', 'private.wake_ups', 'sent_at', '1 hour'),
+        ('old_ticks', 'private.worker_ticks', 'at', '31 days'),
+        ('old_uploads', 'private.uploads', 'created_at', '1 hour'),
+        ('old_variables', 'public.variables', 'ended_at', '430 days'),
+        ('old_sets', 'public.job_sets', 'finished_at', '90 days'),
+        ('old_deliveries', 'public.deliveries', 'finished_at', '30 days'),
+        ('old_git_deliveries', 'public.git_deliveries', 'received_at', '30 days'),
+        ('old_authors', 'private.git_authors', 'seen_at', '400 days')) as o (part, rows, at, kept)
+        where o.part = p_part);
   end case;
   get diagnostics v_count = row_count;
-  return v_count;
 end;
 $$;
 
@@ -450,8 +435,7 @@ create table private.slimmed_history (
   org_id uuid primary key references public.organizations (id) on delete cascade,
   slimmed_until timestamptz not null
 );
-comment on table private.slimmed_history is
-  'How far each organisation''s old jobs were slimmed, so that no job is read twice.';
+comment on table private.slimmed_history is 'How far each organisation''s old jobs were slimmed: no job is read twice.';
 comment on column private.slimmed_history.slimmed_until is 'Jobs that ended before it have no payload any more.';
 
 -- Removes payload, steps, plan and result of jobs that ended 90 days ago, a thousand at a time: they are most of a row.
@@ -497,16 +481,14 @@ create function private.delete_old_jobs() returns integer language sql set searc
 $$;
 
 -- Deletes the jobs of removed organisations, some at a time, and then the organisation with all that is left of it.
-create function private.delete_organizations() returns integer language plpgsql set search_path = '' as $$
-declare
-  v_count integer := private.delete_jobs(array(
+create function private.delete_organizations(out v_count integer) language plpgsql set search_path = '' as $$
+begin
+  v_count := private.delete_jobs(array(
     select j.id from public.organizations as o
     cross join lateral (select k.id from public.provision_jobs as k where k.org_id = o.id order by k.id limit 1000) as j
     where o.deleted_at is not null limit 1000));
-begin
   delete from public.organizations as o where o.deleted_at is not null and not exists (
     select from public.provision_jobs as j where j.org_id = o.id);
-  return v_count;
 end;
 $$;
 
@@ -646,8 +628,6 @@ begin
   end if;
 end;
 $$;
-
--- ## who may listen
 
 -- Whether the caller may join a private topic: members org:<id>, runners worker:<own id>.
 create function private.may_hear(p_topic text) returns boolean

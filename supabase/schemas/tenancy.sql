@@ -2,8 +2,7 @@
 -- member sees the rows of their own organisations and no other; the list of those organisations is computed once per
 -- statement (`any(array(select …))`), not once per row.
 
--- An access token outlives its session by up to an hour; a person who was signed out must not. Tokens of service
--- accounts name no session.
+-- An access token outlives its session by up to an hour; a signed-out person must not. Service accounts have none.
 create function private.has_auth_session(p_claims jsonb) returns boolean
 language plpgsql stable set search_path = '' as $$
 begin
@@ -91,13 +90,11 @@ comment on type public.member_role is
   'guest: only what roles at paths give.';
 
 create type public.actor_kind as enum ('user', 'worker', 'system', 'service_account');
-comment on type public.actor_kind is
-  'Who did something: a person, a runner, the database itself, or a service account.';
+comment on type public.actor_kind is 'Who did something: a person, a runner, the database, or a service account.';
 
 create type public.shared_use as enum ('NEVER', 'NONE_FITS', 'NONE_AVAILABLE');
 comment on type public.shared_use is
-  'When shared runners may take an organisation''s jobs: never · when no own runner is set up for it · when no own '
-  'one is available.';
+  'When shared runners may take jobs: never · when no own runner is set up for it · when no own one is available.';
 
 -- Whether these are time limits of jobs: seconds by what is limited, such as {"plan": 3600}.
 create function private.is_time_limits(p_limits jsonb) returns boolean language sql immutable set search_path = '' as $$
@@ -124,12 +121,10 @@ create table public.organizations (
 );
 comment on table public.organizations is 'A tenant. Everything but shared runners and releases belongs to exactly one.';
 comment on column public.organizations.slug is 'The short name in addresses: lower case, unique in the installation.';
-comment on column public.organizations.can_approve_own_jobs is
-  'Whether somebody who asked for a job may be one of those who approve it.';
+comment on column public.organizations.can_approve_own_jobs is 'Whether requesters may approve their own jobs.';
 comment on column public.organizations.time_limits is
   'How long jobs may take, in seconds: {"plan", "apply", "hook"}; what is missing is as the runner has it.';
-comment on column public.organizations.maintenance_until is
-  'Until then no runner takes a job of it; what runs, finishes.';
+comment on column public.organizations.maintenance_until is 'Until then no runner takes its jobs; what runs, finishes.';
 comment on column public.organizations.deleted_at is
   'When an owner removed it. Nobody is a member since then; the sweep deletes its history in parts.';
 
@@ -172,16 +167,14 @@ create table public.invitations (
 create index invitations_org_id_idx on public.invitations (org_id, created_at desc);
 create unique index invitations_open_idx on public.invitations (org_id, lower(email)) where accepted_at is null
   and revoked_at is null;
-comment on table public.invitations is
-  'Invitations by email address. The secret of the link is not here; its hash is in private.';
+comment on table public.invitations is 'Invitations by email address; a hash of the link''s secret is in private.';
 
 create table private.invitation_tokens (
   invitation_id uuid primary key references public.invitations (id) on delete cascade,
   token_hash text not null
 );
 comment on table private.invitation_tokens is 'Hashes of the secrets in invitation links.';
-comment on column private.invitation_tokens.token_hash is
-  'SHA-256 (hex) of the secret; the secret itself is never stored.';
+comment on column private.invitation_tokens.token_hash is 'SHA-256 (hex); the secret itself is never stored.';
 
 create table public.audit_events (
   id bigint generated always as identity primary key,
@@ -206,13 +199,11 @@ comment on column public.audit_events.detail is 'What changed; never a secret.';
 
 -- Whether a text is a bcrypt hash of cost 8 to 12.
 create function private.is_bcrypt_hash(p_hash text) returns boolean language sql immutable set search_path = '' as $$
-  -- The sender of a hash chooses the cost of each comparison: 8 to 12 is neither too weak nor a way to stop everybody's
-  -- sign-in.
+  -- The sender of a hash chooses the cost of each comparison: 8 to 12 is neither too weak nor stops everybody.
   select p_hash ~ '^\$2[aby]\$(08|09|10|11|12)\$[./A-Za-z0-9]{53}$'
 $$;
 
--- Whether a JSON object of at most 8 KiB is {issuer, audience, bound_claims}; at least one claim, or every workload of
--- the issuer would be let in.
+-- Whether this is {issuer, audience, bound_claims} in 8 KiB; without a claim, every workload of it would come in.
 create function private.is_trust(p_trust jsonb) returns boolean language sql immutable set search_path = '' as $$
   select coalesce(jsonb_typeof(p_trust) = 'object' and octet_length(p_trust::pg_catalog.text) <= 8192
     and p_trust - array['issuer', 'audience', 'bound_claims'] = '{}'
@@ -256,8 +247,7 @@ language sql stable set search_path = '' as $$
     where b.account_id = p_account.id limit 1))
 $$;
 
--- The service account that the caller's token names, while it holds a role and the token's credential counts; else
--- nothing.
+-- The service account of the caller's token, while it has a role and the credential counts; else nothing.
 create function private.acting_account() returns public.service_accounts language sql stable set search_path = '' as $$
   select a.* from public.service_accounts as a
   where a.id = (private.jwt() ->> 'sub')::pg_catalog.uuid and private.role_of(a) is not null
@@ -340,14 +330,11 @@ begin
   return v_role;
 end;
 $$;
-comment on table public.service_accounts is
-  'Identities for runners and pipelines: trust in an OIDC issuer, or a client id with a secret.';
+comment on table public.service_accounts is 'Identities of runners and pipelines: trust in an issuer, or a secret.';
 comment on column public.service_accounts.path is
   'The group it belongs to; it serves runners and modules at or below. "" is the whole organisation.';
-comment on column public.service_accounts.client_id is 'The public half of its credentials.';
 comment on column public.service_accounts.trusts is
-  'OIDC issuers that it trusts, [{issuer, audience, bound_claims}]: a token must have that audience and each of '
-  'those claims.';
+  'OIDC issuers that it trusts [{issuer, audience, bound_claims}]: a token needs that audience and those claims.';
 comment on column public.service_accounts.role is
   'What it may do in the organisation, as a member of that role; null for one that opens runners'' sessions alone.';
 comment on column public.service_accounts.credential_version is
@@ -397,11 +384,9 @@ comment on column private.sign_in_providers.provider is
   'As Auth names it: custom:<organisation>; sso:<id> where an operator joined a SAML provider.';
 comment on column private.sign_in_providers.issuer is 'As its discovery document names it.';
 comment on column private.sign_in_providers.client_id is 'What the provider calls Runyard.';
-comment on column private.sign_in_providers.secret_set_at is 'When its present secret was given to Auth.';
 comment on column private.sign_in_providers.claim is 'The claim that lists a person''s groups.';
 comment on column private.sign_in_providers.default_role is
   'The role of a new member in no mapped group; null: such a person does not become one.';
-comment on column private.sign_in_providers.is_only is 'Whether members enter through it alone.';
 comment on column private.sign_in_providers.break_glass is 'The owner whose password still counts then.';
 comment on column private.sign_in_providers.hours is
   'How long rights by claim, and entering through it, count after the provider confirmed the person.';

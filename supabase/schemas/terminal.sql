@@ -57,12 +57,11 @@ begin
     order by m.path);
   return jsonb_build_object(
     'organization', jsonb_build_object('id', v_org.id, 'slug', v_org.slug, 'name', v_org.name),
-    'groups', (select coalesce(jsonb_agg(jsonb_build_object('id', g.id, 'path', g.path) order by g.path), '[]')
-      from public.groups as g where g.org_id = v_org.id and p_path = ''
-        and private.is_seen(g.org_id, g.path, v_seen)),
-    'total', cardinality(v_found), 'workspaces', coalesce((
-      select jsonb_agg(private.terminal_workspace(m) order by m.path) from public.modules as m
-      where m.id = any (v_found[v_page * 100 - 99 : v_page * 100])), '[]'));
+    'groups', to_jsonb(array(select jsonb_build_object('id', g.id, 'path', g.path) from public.groups as g
+      where g.org_id = v_org.id and p_path = '' and private.is_seen(g.org_id, g.path, v_seen) order by g.path)),
+    'total', cardinality(v_found), 'workspaces', to_jsonb(array(
+      select private.terminal_workspace(m) from public.modules as m
+      where m.id = any (v_found[v_page * 100 - 99 : v_page * 100]) order by m.path)));
 end;
 $$;
 comment on function private.terminal_workspaces is
@@ -98,16 +97,13 @@ end;
 $$;
 
 -- A plan that the caller may read.
-create function private.my_run(p_run bigint) returns public.provision_jobs
+create function private.my_run(p_run bigint, out v_plan public.provision_jobs)
 language plpgsql stable set search_path = '' as $$
-declare
-  v_plan public.provision_jobs;
 begin
   select * into v_plan from public.provision_jobs
   where id = p_run and type = 'PLAN' and private.may_see(org_id, module_path);
   perform private.fail('RY404', 'There is no such run.', 'A run has the id of its plan.') where v_plan.id is null;
   perform private.need('job.read', v_plan.org_id, v_plan.module_path);
-  return v_plan;
 end;
 $$;
 
@@ -144,19 +140,13 @@ create function private.terminal_run(p_run bigint) returns jsonb
 language sql stable security definer set search_path = '' as $$
   select private.run_row(private.my_run(p_run), true)
 $$;
-comment on function private.terminal_run is
-  'A plan and its apply as one run of a terminal, with what is in the way of its apply. Members.';
+comment on function private.terminal_run is 'A plan and its apply as a terminal''s run, and its obstacles. Members.';
 
 create function private.terminal_runs(p_module uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_module public.modules := private.my_module(p_module, 'job.read');
-begin
-  return (
-    select coalesce(jsonb_agg(private.run_row(j, false) order by j.id desc), '[]') from (
-      select * from public.provision_jobs where module_id = v_module.id and type = 'PLAN'
-      order by id desc limit 20) as j);
-end;
+language sql stable security definer set search_path = '' as $$
+  select to_jsonb(array(select private.run_row(j, false) from public.provision_jobs as j
+    where j.module_id = m.id and j.type = 'PLAN' order by j.id desc limit 20))
+  from private.my_module(p_module, 'job.read') as m
 $$;
 comment on function private.terminal_runs is 'The newest 20 runs of a module, as a terminal sees them. Members.';
 

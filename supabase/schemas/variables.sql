@@ -19,12 +19,10 @@ create unique index sealing_keys_current_idx on public.sealing_keys (org_id) whe
 create index sealing_keys_org_id_idx on public.sealing_keys (org_id);
 create policy "Members see their organisation's sealing keys" on public.sealing_keys
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
-comment on table public.sealing_keys is
-  'Public keys that secrets are sealed to. The private halves are files on runners and were never here.';
+comment on table public.sealing_keys is 'Public keys that secrets are sealed to; runners have the private halves.';
 comment on column public.sealing_keys.id is 'The beginning of the public key''s SHA-256; runners with it have a label.';
 comment on column public.sealing_keys.public_key is 'An X25519 public key, in base64.';
-comment on column public.sealing_keys.retired_at is
-  'When a newer one took its place; what was sealed to it still opens.';
+comment on column public.sealing_keys.retired_at is 'When a newer one replaced it; what was sealed to it still opens.';
 
 create table public.variables (
   id bigint generated always as identity primary key,
@@ -139,8 +137,7 @@ begin
     perform private.fail('RY409', 'The value is sealed to a key that is not the organisation''s current one.',
       'Seal it again: runyard variables seal.');
   end if;
-  -- Vault, proxies and programs decode and tidy up paths in ways of their own; runners compare them as they are
-  -- written.
+  -- Vault, proxies and programs tidy up paths in ways of their own; runners compare them as they are written.
   perform private.fail('RY422',
     format('The address of "%s" is not one that runners read.', left(p_variable.name, 200)),
     'Write vault://PATH#FIELD, aws-sm://REGION/NAME#FIELD or file:///PATH, with letters, digits and _.:@+=,!- '
@@ -223,13 +220,10 @@ comment on function private.create_sealing_key is
 
 -- Writes the names of changed variables into the audit log, never their values.
 create function private.audit_variables(p_org uuid, p_action text, p_path text, p_names text[]) returns void
-language plpgsql set search_path = '' as $$
-begin
-  if cardinality(p_names) > 0 then
-    perform private.audit(p_org, p_action, 'variable', p_path, coalesce(nullif(p_path, ''), 'organisation'),
-      jsonb_build_object('names', to_jsonb(p_names)));
-  end if;
-end;
+language sql set search_path = '' as $$
+  select private.audit(p_org, p_action, 'variable', p_path, coalesce(nullif(p_path, ''), 'organisation'),
+    jsonb_build_object('names', to_jsonb(p_names)))
+  where cardinality(p_names) > 0
 $$;
 
 -- A variable as members see it; nobody needs a sealed value, and an address is not secret.
@@ -288,16 +282,13 @@ comment on function private.set_variables is
   'answer has a warning where the value may be a secret. Operators; admins for the organisation and for enforced ones.';
 
 -- A variable that counts now and that the caller may see. The verb to ask for depends on it.
-create function private.my_variable(p_variable bigint) returns public.variables
+create function private.my_variable(p_variable bigint, out v_variable public.variables)
 language plpgsql stable set search_path = '' as $$
-declare
-  v_variable public.variables;
 begin
   select * into v_variable from public.variables where id = p_variable and path is not null and ended_at is null
     and private.may_see(org_id, path);
   perform private.fail('RY404', 'There is no such variable.', 'It may have been changed or removed meanwhile.')
   where v_variable.id is null;
-  return v_variable;
 end;
 $$;
 
@@ -316,8 +307,7 @@ begin
 end;
 $$;
 comment on function private.remove_variable is
-  'Removes a variable. Jobs that are already queued keep it. Operators; admins for the organisation''s and for '
-  'enforced ones.';
+  'Removes a variable; queued jobs keep it. Operators; admins for the organisation''s and for enforced ones.';
 
 -- Makes an object of names and values the plain variables of one kind at a path: a module's file and a group's form
 -- name all of them at once. HCL expressions, sealed and enforced ones stay.
@@ -357,19 +347,14 @@ end;
 $$;
 
 create function private.list_variables(p_org uuid, p_path text default null, p_with_sealed boolean default false)
-returns jsonb language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_seen pg_catalog.text[];
-begin
-  v_seen := private.need_seen(p_org, p_path);
-  perform private.need('variable.write', p_org, p_path) where p_with_sealed;
-  return coalesce((
-    select jsonb_agg(private.shown_variable(v) || case when p_with_sealed then jsonb_build_object('value', v.value)
-      else '{}' end order by v.path, v.kind, v.name)
+returns jsonb language sql stable security definer set search_path = '' as $$
+  select private.need('variable.write', p_org, p_path) where p_with_sealed;
+  select (select coalesce(jsonb_agg(private.shown_variable(v) || case when p_with_sealed
+      then jsonb_build_object('value', v.value) else '{}' end order by v.path, v.kind, v.name), '[]')
     from public.variables as v
     where v.org_id = p_org and v.path is not null and v.ended_at is null and v.path = coalesce(p_path, v.path)
-      and private.is_seen(p_org, v.path, v_seen)), '[]');
-end;
+      and private.is_seen(p_org, v.path, n.seen))
+  from private.need_seen(p_org, p_path) as n (seen)
 $$;
 comment on function private.list_variables is
   'The variables that are set in an organisation, or at one path ("" is the organisation itself), each with its '
@@ -411,68 +396,58 @@ language sql stable set search_path = '' as $$
 $$;
 
 create function private.list_unused_variables(p_org uuid, p_days integer default 30) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_since pg_catalog.timestamptz := now() - make_interval(days => least(greatest(coalesce(p_days, 30), 0), 400));
-  v_seen pg_catalog.text[] := private.need_seen(p_org);
-begin
-  return coalesce((
-    select jsonb_agg(private.shown_variable(v) || jsonb_build_object('last_use', l.use) order by v.path, v.kind, v.name)
+language sql stable security definer set search_path = '' as $$
+  select (
+    select coalesce(jsonb_agg(private.shown_variable(v) || jsonb_build_object('last_use', l.use)
+      order by v.path, v.kind, v.name), '[]')
     from public.variables as v
     cross join lateral (select private.last_use(p_org, v.path, v.kind, v.name) as use) as l
-    where v.org_id = p_org and v.path is not null and v.ended_at is null and v.created_at <= v_since
-      and private.is_seen(p_org, v.path, v_seen)
-      and coalesce((l.use ->> 'used_at')::pg_catalog.timestamptz, '-infinity') <= v_since), '[]');
-end;
+    where v.org_id = p_org and v.path is not null and v.ended_at is null and v.created_at <= s.since
+      and private.is_seen(p_org, v.path, n.seen)
+      and coalesce((l.use ->> 'used_at')::pg_catalog.timestamptz, '-infinity') <= s.since)
+  from private.need_seen(p_org) as n (seen)
+  cross join (select now() - make_interval(days => least(greatest(coalesce(p_days, 30), 0), 400)) as since) as s
 $$;
-comment on function private.list_unused_variables is
-  'The variables that no job has used for a number of days, and that are as old. Members.';
+comment on function private.list_unused_variables is 'Older variables that no job has used in these days. Members.';
 
 create function private.list_variable_users(p_variable bigint) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_variable public.variables := private.my_variable(p_variable);
-begin
-  perform private.need('module.read', v_variable.org_id, v_variable.path);
-  return jsonb_build_object(
+language sql stable security definer set search_path = '' as $$
+  select private.need('module.read', v.org_id, v.path) from private.my_variable(p_variable) as v;
+  select jsonb_build_object(
     'modules', array(
       select m.path from public.modules as m
-      where m.org_id = v_variable.org_id and m.deleted_at is null and v_variable.path = any (private.path_prefixes(
-        m.path)) and exists (select from private.ranked_variables(m.org_id, m.path, '{}') as r
+      where m.org_id = v.org_id and m.deleted_at is null and v.path = any (private.path_prefixes(m.path))
+        and exists (select from private.ranked_variables(m.org_id, m.path, '{}') as r
           where r.id = p_variable and r.place = 1)
       order by m.path),
     'members', coalesce((
       select jsonb_agg(jsonb_build_object('email', m.email, 'role', m.role) order by m.email)
-      from public.memberships as m where m.org_id = v_variable.org_id
-        and private.may('job.plan', m.org_id, v_variable.path, m.user_id)), '[]'),
-    'accounts', array(select a.name from public.service_accounts as a where a.org_id = v_variable.org_id
+      from public.memberships as m where m.org_id = v.org_id
+        and private.may('job.plan', m.org_id, v.path, m.user_id)), '[]'),
+    'accounts', array(select a.name from public.service_accounts as a where a.org_id = v.org_id
       and (a.role <= private.least_role('job.plan')
-        or exists (select from private.bindings_for('job.plan', a.org_id, v_variable.path, a.id)))
+        or exists (select from private.bindings_for('job.plan', a.org_id, v.path, a.id)))
       and not a.is_disabled order by a.name),
-    'runners', array(select w.name from public.workers as w where w.org_id = v_variable.org_id and w.removed_at is null
-      and 'sealing-key=' || v_variable.key_id = any (w.labels) order by w.name));
-end;
+    'runners', array(select w.name from public.workers as w where w.org_id = v.org_id and w.removed_at is null
+      and 'sealing-key=' || v.key_id = any (w.labels) order by w.name))
+  from private.my_variable(p_variable) as v
 $$;
 comment on function private.list_variable_users is
-  'Which modules'' next jobs get a variable, and who can start them; of a sealed one also the runners that open it. '
-  'Members.';
+  'Which modules'' next jobs get a variable, and who starts them; of a sealed one also which runners open it. Members.';
 
 create function private.preview_variables(p_org uuid, p_path text) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_seen pg_catalog.text[] := private.need_seen(p_org, p_path);
-begin
-  perform private.need_target(p_org, p_path);
-  return coalesce((
-    select jsonb_agg(given.shown || jsonb_build_object('hides', given.hides, 'last_use', private.last_use(p_org,
-      given.shown ->> 'path', given.kind, given.name)) order by given.kind, given.name)
-    from (
-      select v.kind, v.name, (jsonb_agg(private.shown_variable(v) order by r.place)) -> 0 as shown,
-        coalesce(jsonb_agg(private.shown_variable(v) order by r.place) filter (where r.place > 1), '[]') as hides
-      from private.ranked_variables(p_org, p_path, '{}') as r join public.variables as v on v.id = r.id
-      where private.is_seen(p_org, v.path, v_seen) group by v.kind, v.name having min(r.place) = 1
-    ) as given), '[]');
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need_seen(p_org, p_path);
+  select private.need_target(p_org, p_path);
+  select coalesce(jsonb_agg(given.shown || jsonb_build_object('hides', given.hides, 'last_use', private.last_use(p_org,
+    given.shown ->> 'path', given.kind, given.name)) order by given.kind, given.name), '[]')
+  from (
+    select v.kind, v.name, (jsonb_agg(private.shown_variable(v) order by r.place)) -> 0 as shown,
+      coalesce(jsonb_agg(private.shown_variable(v) order by r.place) filter (where r.place > 1), '[]') as hides
+    from private.seen(p_org) as n (seen) cross join private.ranked_variables(p_org, p_path, '{}') as r
+    join public.variables as v on v.id = r.id
+    where private.is_seen(p_org, v.path, n.seen) group by v.kind, v.name having min(r.place) = 1
+  ) as given
 $$;
 comment on function private.preview_variables is
   'The variables that the next job of a module or group would have: value, path and version of each, the last job that '
@@ -481,10 +456,8 @@ comment on function private.preview_variables is
 -- ## what a job is given
 
 -- The inputs that one request names, for its jobs alone.
-create function private.add_run_variables(p_org uuid, p_values jsonb) returns bigint[]
+create function private.add_run_variables(p_org uuid, p_values jsonb, out v_ids bigint[])
 language plpgsql set search_path = '' as $$
-declare
-  v_ids bigint[];
 begin
   with added as (
     insert into public.variables (org_id, kind, name, value, created_by, created_by_label, ended_at)
@@ -493,7 +466,6 @@ begin
     returning id
   )
   select coalesce(array_agg(a.id), '{}') into v_ids from added as a;
-  return v_ids;
 end;
 $$;
 
@@ -536,26 +508,12 @@ create function private.given_variables(p_job bigint) returns jsonb language sql
 $$;
 
 create function private.list_job_variables(p_job bigint) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.seen_job(p_job);
-  return private.given_variables(p_job);
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.seen_job(p_job);
+  select private.given_variables(p_job)
 $$;
 comment on function private.list_job_variables is
-  'Names, paths and versions of the variables that a job was given, without values. A null path: given with the '
-  'request. Members.';
-
--- Notes the job that uses versions of variables. Rarely more than once a minute for each, so that many jobs that start
--- with the same variables do not wait for each other; in the order of their numbers, so that none waits for ever.
-create function private.note_variable_uses(p_job bigint) returns void language sql set search_path = '' as $$
-  insert into private.variable_uses as u (variable_id, job_id)
-  select v.id, p_job from private.job_variables as g join public.variables as v on v.id = any (g.variables)
-  left join private.variable_uses as k on k.variable_id = v.id
-  where g.job_id = p_job and v.path is not null and (k.used_at is null or k.used_at < now() - interval '1 minute')
-  order by v.id
-  on conflict (variable_id) do update set job_id = excluded.job_id, used_at = excluded.used_at
-$$;
+  'Names, paths and versions of a job''s variables, without values; a null path: given with the request. Members.';
 
 create function private.worker_variables(p_job bigint, p_attempt integer) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -565,7 +523,13 @@ begin
     'Values are kept for 30 days after they were replaced. Request a new job.')
   from private.job_variables as g join public.variables as v on v.id = any (g.variables)
   where g.job_id = p_job and v.value is null;
-  perform private.note_variable_uses(p_job);
+  -- Rarely more than once a minute for each, and in one order: jobs that start together do not wait for each other.
+  insert into private.variable_uses as u (variable_id, job_id)
+  select v.id, p_job from private.job_variables as g join public.variables as v on v.id = any (g.variables)
+  left join private.variable_uses as k on k.variable_id = v.id
+  where g.job_id = p_job and v.path is not null and (k.used_at is null or k.used_at < now() - interval '1 minute')
+  order by v.id
+  on conflict (variable_id) do update set job_id = excluded.job_id, used_at = excluded.used_at;
   return jsonb_build_object('variables', coalesce((
     select jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'value', v.value, 'is_hcl', v.is_hcl, 'path',
       v.path, 'is_enforced', v.is_enforced, 'is_reference', v.is_reference, 'key_id', v.key_id) order by v.kind, v.name)
@@ -573,8 +537,7 @@ begin
     where g.job_id = p_job), '[]'));
 end;
 $$;
-comment on function private.worker_variables is
-  'The variables of a running job with their values: for the attempt that holds the lease alone.';
+comment on function private.worker_variables is 'A running job''s variables and values, for the leased attempt alone.';
 
 -- Refuses values for inputs that are bound.
 create function private.refuse_bound_inputs(p_module uuid, p_inputs jsonb) returns void

@@ -155,6 +155,14 @@ SELF_EVIDENT = [
     *("is_disabled", "is_hcl", "last_note", "log_day", "login", "max_attempts", "next_poll_at", "not_before_at", "note"),
     *("notes", "plan_summary", "region", "seen_branch", "seen_commit", "shared_runners", "started_at", "stored_at"),
     *("target_connection_id", "target_kind", "used_at", "verb", "written_by"),
+    *("approval_deadline_at", "auto_apply", "body", "bundle_sha256", "busy", "bytes", "checked_at", "client_id"),
+    *("code", "code_hash", "comment_id", "delivery_id", "desired_count", "detail", "digests", "distance"),
+    *("drift_finding", "field", "fields", "files", "free", "head_commit", "help", "is_done", "is_known", "job_type"),
+    *("jobs", "key_id", "keys", "kind", "lease_seconds", "least", "line_count", "maintenance_until", "messages"),
+    *("next_step", "number", "object", "offer", "option", "overridden_at", "overridden_label", "override_reason"),
+    *("place", "plan_job_id", "plan_sha256", "private_key", "reader_id", "scope", "secret_set_at", "seen_set_id"),
+    *("sets", "signed_at", "slots", "stage", "subject", "surplus_since", "tick_heartbeats", "used", "verbs"),
+    *("webhook_secret", "words"),
 ]  # fmt: skip
 
 

@@ -69,7 +69,7 @@ def test_every_migration_limits_its_locks() -> None:
 FUNCTION = re.compile(
     r"create function private\.(\w+)\((?:(?!as \$\$).)*? immutable (?:(?!as \$\$).)*?as \$\$", re.DOTALL
 )
-CONDITIONAL = re.compile(r"perform private\.((?:refuse|need|check)\w*)\((?:[^;']|'(?:[^']|'')*')*?\bwhere\b")
+CONDITIONAL = re.compile(r"(?:perform|select) private\.((?:refuse|need|check)\w*)\((?:[^;']|'(?:[^']|'')*')*?\bwhere\b")
 
 
 def test_no_immutable_function_refuses_on_a_condition() -> None:

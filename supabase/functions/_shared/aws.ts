@@ -29,21 +29,15 @@ const HOSTS = new Set([
   "sts.eusc-de-east-1.amazonaws.eu",
 ]);
 const PARAMETERS = new Set([
-  "Action",
-  "Version",
-  "X-Amz-Algorithm",
-  "X-Amz-Credential",
-  "X-Amz-Date",
-  "X-Amz-Expires",
-  "X-Amz-Security-Token",
-  "X-Amz-Signature",
-  "X-Amz-SignedHeaders",
+  ...["Action", "Version"],
+  ...["Algorithm", "Credential", "Date", "Expires", "Security-Token", "Signature", "SignedHeaders"]
+    .map((name) => `X-Amz-${name}`),
 ]);
 const MOST_SECONDS = 900;
 
 function decode(token: string): URL {
-  const text = token.slice(AWS_PREFIX.length).replaceAll("-", "+").replaceAll("_", "/");
-  return new URL(atob(text));
+  const bytes = Uint8Array.fromBase64(token.slice(AWS_PREFIX.length), { alphabet: "base64url" });
+  return new URL(new TextDecoder().decode(bytes));
 }
 
 /** The caller wrote the address: only STS is called, and only for the identity of the signer. */
@@ -68,14 +62,9 @@ function check(url: URL): void {
   }
 }
 
+const signer = z.object({ Arn: z.string(), Account: z.string(), UserId: z.string() });
 const answer = z.object({
-  GetCallerIdentityResponse: z.object({
-    GetCallerIdentityResult: z.object({
-      Arn: z.string(),
-      Account: z.string(),
-      UserId: z.string(),
-    }),
-  }),
+  GetCallerIdentityResponse: z.object({ GetCallerIdentityResult: signer }),
 });
 
 /** The role of `arn:aws:sts::<account>:assumed-role/<role>/<session>`. */
@@ -90,12 +79,8 @@ function roleOf(arn: string): string | undefined {
 function claimsOf(text: string): Record<string, string> {
   const found = answer.parse(JSON.parse(text)).GetCallerIdentityResponse.GetCallerIdentityResult;
   const role = roleOf(found.Arn);
-  return {
-    arn: found.Arn,
-    account: found.Account,
-    user_id: found.UserId,
-    ...(role ? { role } : {}),
-  };
+  const claims = { arn: found.Arn, account: found.Account, user_id: found.UserId };
+  return role ? { ...claims, role } : claims;
 }
 
 /** STS leaves a role's path out. Names are unique in an account, so the path of a bound role is dropped. */

@@ -61,28 +61,25 @@ export async function limit(keys: [key: string, limit: number][], seconds = 60):
   );
 }
 
+/** One field of the row with these values that was not removed. */
+async function field(table: string, name: string, end: string, row: Record<string, string>) {
+  const { data, error } = await connection().from(table).select(name).match(row).is(end, null)
+    .maybeSingle<Record<string, string | null>>();
+  if (error) throw new Error(`${table}: ${error.code} ${error.message}`);
+  return data?.[name] ?? undefined;
+}
+
 /** Finds a service account's client id by its organisation and path, as `group/name`. */
-export async function clientIdAt(org: string, path: string): Promise<string | undefined> {
+export function clientIdAt(org_id: string, path: string): Promise<string | undefined> {
   const parts = path.split("/");
-  const { data, error } = await connection().from("service_accounts").select("client_id")
-    .eq("org_id", org).eq("name", parts.at(-1) ?? "").eq("path", parts.slice(0, -1).join("/"))
-    .is("removed_at", null).maybeSingle();
-  if (error) throw new Error(`service_accounts: ${error.code} ${error.message}`);
-  return data?.client_id;
+  const row = { org_id, name: parts.at(-1) ?? "", path: parts.slice(0, -1).join("/") };
+  return field("service_accounts", "client_id", "removed_at", row);
 }
 
 /** Finds the organisation that a runner belongs to; a shared one belongs to none. */
-export async function organizationOf(worker: string): Promise<string | undefined> {
-  const { data, error } = await connection().from("workers").select("org_id")
-    .eq("id", worker).is("removed_at", null).maybeSingle();
-  if (error) throw new Error(`workers: ${error.code} ${error.message}`);
-  return data?.org_id ?? undefined;
-}
+export const organizationOf = (worker: string) =>
+  field("workers", "org_id", "removed_at", { id: worker });
 
 /** Finds an organisation by its short name. */
-export async function organizationAt(slug: string): Promise<string | undefined> {
-  const { data, error } = await connection().from("organizations").select("id")
-    .eq("slug", slug).maybeSingle();
-  if (error) throw new Error(`organizations: ${error.code} ${error.message}`);
-  return data?.id;
-}
+export const organizationAt = (slug: string) =>
+  field("organizations", "id", "deleted_at", { slug });

@@ -1,7 +1,9 @@
 /** Tokens of a GitHub App's installation: signed for with the app's key, for an hour, one repository and few rights. */
 
-import { createHash, createPrivateKey, createSign } from "node:crypto";
+import { createPrivateKey } from "node:crypto";
+import * as jose from "jose";
 import { checkAddress, RECEIVER } from "./addresses.ts";
+import { digest } from "./codes.ts";
 import { sendTo } from "./outgoing.ts";
 
 export interface Installation {
@@ -24,20 +26,13 @@ const SKEW_SECONDS = 60;
 const KEPT_MILLISECONDS = 50 * 60 * 1000;
 const kept = new Map<string, { until: number; token: Promise<InstallationToken> }>();
 
-function base64url(value: unknown): string {
-  return new TextEncoder().encode(JSON.stringify(value)).toBase64({
-    alphabet: "base64url",
-    omitPadding: true,
-  });
-}
-
 /** GitHub's keys are PKCS #1, which only node's own reader understands. */
-function jwtOf(number: number, pem: string): string {
+async function jwtOf(number: number, pem: string): Promise<string> {
   const now = Math.floor(Date.now() / 1000);
   const claims = { iat: now - SKEW_SECONDS, exp: now + LIFE_SECONDS, iss: String(number) };
-  const text = `${base64url({ alg: "RS256", typ: "JWT" })}.${base64url(claims)}`;
-  const signature = createSign("RSA-SHA256").update(text).sign(createPrivateKey(pem), "base64url");
-  return `${text}.${signature}`;
+  const key = createPrivateKey(pem).export({ type: "pkcs8", format: "pem" }) as string;
+  return await new jose.SignJWT(claims).setProtectedHeader({ alg: "RS256", typ: "JWT" })
+    .sign(await jose.importPKCS8(key, "RS256"));
 }
 
 /** Sends a request to GitHub's API, to the address that was checked. */
@@ -67,7 +62,7 @@ async function request(
 ): Promise<InstallationToken> {
   const url = `${api_url.replace(/\/+$/, "")}/app/installations/${installation}/access_tokens`;
   const body = { repositories: [repository], permissions };
-  const { token, expires_at } = await askGithub(url, { bearer: jwtOf(number, pem), body });
+  const { token, expires_at } = await askGithub(url, { bearer: await jwtOf(number, pem), body });
   if (typeof token !== "string") throw new Error("GitHub gave no token");
   return { token, expires_at: String(expires_at) };
 }
@@ -79,8 +74,7 @@ export async function installationToken(
   pem: string,
   permissions: Record<string, string>,
 ): Promise<InstallationToken> {
-  const digest = createHash("sha256").update(pem).digest("hex");
-  const key = JSON.stringify([org, digest, which, permissions]);
+  const key = JSON.stringify([org, await digest(pem), which, permissions]);
   const found = kept.get(key);
   if (found && found.until > Date.now()) return await found.token;
   const token = request(which, pem, permissions);

@@ -73,6 +73,11 @@ export async function readBody(request: Request): Promise<unknown> {
   return readJson(text);
 }
 
+/** Tells whether a body is an object with this field. */
+export function has<K extends string>(body: unknown, field: K): body is Record<K, unknown> {
+  return typeof body === "object" && body !== null && field in body;
+}
+
 /** Reads JSON. Code that walks a value calls itself at each level, so that a deep one would end its stack. */
 export function readJson(text: string): unknown {
   let value: unknown;

@@ -13,56 +13,33 @@ async function deriveKey(): Promise<CryptoKey> {
   const jwk = chosen ? undefined : JSON.parse(need("WORKER_SIGNING_JWK")) as JsonWebKey;
   const material = chosen ?? jwk?.d ?? jwk?.k;
   if (!material) throw new Error("WORKER_SIGNING_JWK has no private part");
-  const base = await crypto.subtle.importKey("raw", encoder.encode(material), "HKDF", false, [
-    "deriveKey",
-  ]);
-  const how = {
-    name: "HKDF",
-    hash: "SHA-256",
-    salt: new Uint8Array(),
-    info: encoder.encode("notifications"),
-  };
-  return await crypto.subtle.deriveKey(how, base, { name: "AES-GCM", length: 256 }, false, [
-    "encrypt",
-    "decrypt",
-  ]);
+  const raw = encoder.encode(material);
+  const base = await crypto.subtle.importKey("raw", raw, "HKDF", false, ["deriveKey"]);
+  const info = encoder.encode("notifications");
+  const how = { name: "HKDF", hash: "SHA-256", salt: new Uint8Array(), info };
+  const kind = { name: "AES-GCM", length: 256 };
+  return await crypto.subtle.deriveKey(how, base, kind, false, ["encrypt", "decrypt"]);
 }
 
-function sealingKey(): Promise<CryptoKey> {
-  key ??= deriveKey();
-  return key;
-}
-
-function toText(bytes: Uint8Array): string {
-  return btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_")
-    .replaceAll("=", "");
-}
-
-function toBytes(text: string): Uint8Array<ArrayBuffer> {
-  const plain = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
-  return Uint8Array.from(plain, (each) => each.charCodeAt(0));
-}
+const sealingKey = () => key ??= deriveKey();
 
 /** Seals a text for one organisation. */
 export async function seal(org: string, text: string): Promise<string> {
   const iv = crypto.getRandomValues(new Uint8Array(NONCE_BYTES));
   const how = { name: "AES-GCM", iv, additionalData: encoder.encode(org) };
   const body = await crypto.subtle.encrypt(how, await sealingKey(), encoder.encode(text));
-  return MARK + toText(new Uint8Array([...iv, ...new Uint8Array(body)]));
+  const whole = new Uint8Array([...iv, ...new Uint8Array(body)]);
+  return MARK + whole.toBase64({ alphabet: "base64url", omitPadding: true });
 }
 
 /** Opens what was sealed for that organisation; anything else is refused. */
 export async function open(org: string, sealed: string): Promise<string> {
-  const bytes = toBytes(sealed.slice(MARK.length));
-  const how = {
-    name: "AES-GCM",
-    iv: bytes.slice(0, NONCE_BYTES),
-    additionalData: encoder.encode(org),
-  };
+  const bytes = Uint8Array.fromBase64(sealed.slice(MARK.length), { alphabet: "base64url" });
+  const iv = bytes.slice(0, NONCE_BYTES);
+  const how = { name: "AES-GCM", iv, additionalData: encoder.encode(org) };
   try {
-    return new TextDecoder().decode(
-      await crypto.subtle.decrypt(how, await sealingKey(), bytes.slice(NONCE_BYTES)),
-    );
+    const text = await crypto.subtle.decrypt(how, await sealingKey(), bytes.slice(NONCE_BYTES));
+    return new TextDecoder().decode(text);
   } catch {
     throw new Error("It was sealed with another key. Replace it.");
   }

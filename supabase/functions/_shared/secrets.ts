@@ -1,6 +1,10 @@
 /** Comparing secrets in a time that reveals nothing about them. */
 
+import { timingSafeEqual } from "node:crypto";
+import { digest } from "./codes.ts";
+import { read } from "./env.ts";
 import { compare } from "./hashing.ts";
+import { Answer, bearerOf } from "./http.ts";
 
 /** A hash of nothing that anybody knows, to burn the same time for ids that do not exist. */
 const DUMMY = "$2b$10$Lo1uAduIqANPfILGxbL4huZMzzaCNGRzWyzflSiagvXdJomrL7fEC";
@@ -30,7 +34,7 @@ export async function findMatch(
   stored: StoredHash[],
   { name, owner }: Claimed,
 ): Promise<StoredHash | undefined> {
-  const mark = (await digest(JSON.stringify([name, secret, stored]))).toHex();
+  const mark = await digest(JSON.stringify([name, secret, stored]));
   if (!verdicts.has(mark)) {
     verdicts.set(mark, (await compareAll(secret, stored, owner))?.token_id);
     if (verdicts.size > MOST_VERDICTS) verdicts.delete(verdicts.keys().next().value!);
@@ -54,12 +58,15 @@ async function compareAll(
   return found;
 }
 
-async function digest(text: string): Promise<Uint8Array<ArrayBuffer>> {
-  return new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
-}
-
 /** Compares two texts without telling by time how far they agree. */
 export async function isEqual(left: string, right: string): Promise<boolean> {
-  const [a, b] = [await digest(left), await digest(right)];
-  return a.reduce((differs, byte, at) => differs | (byte ^ b[at]), 0) === 0;
+  const [a, b] = [await digest(left), await digest(right)].map((each) => Uint8Array.fromHex(each));
+  return timingSafeEqual(a, b);
+}
+
+/** Refuses a request without the credential that the installation set under this name; every one where it set none. */
+export async function needCredential(request: Request, name: string, what: string): Promise<void> {
+  const wanted = read(name);
+  if (wanted !== undefined && await isEqual(bearerOf(request) ?? "", wanted)) return;
+  throw new Answer(401, { code: "RY401", message: `The ${what} credential is not valid.` });
 }

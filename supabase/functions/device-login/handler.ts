@@ -11,6 +11,7 @@ import { dashboardUrl } from "../_shared/env.ts";
 import {
   addressOf,
   Answer,
+  has,
   json,
   parse,
   readBody,
@@ -66,12 +67,8 @@ async function finish(request: Request, device: string): Promise<Response> {
     [`device:poll:${hash}`, POLLS_PER_MINUTE],
     [`device:polls:${addressOf(request)}`, POLLS_PER_ADDRESS],
   ]);
-  const taken = await call<{ status: string; user_id?: string; through?: string }>(
-    "take_device_login",
-    {
-      p_device_hash: hash,
-    },
-  );
+  type Taken = { status: string; user_id?: string; through?: string };
+  const taken = await call<Taken>("take_device_login", { p_device_hash: hash });
   if (taken.status === "pending") {
     notYet("authorization_pending", "Nobody has confirmed the code yet.", "Ask again in a moment.");
   }
@@ -87,8 +84,6 @@ async function finish(request: Request, device: string): Promise<Response> {
 
 export const handler = serveWith(async (request) => {
   const body = await readBody(request);
-  if (typeof body === "object" && body !== null && "grant_type" in body) {
-    return await finish(request, parse(poll, body).device_code);
-  }
+  if (has(body, "grant_type")) return await finish(request, parse(poll, body).device_code);
   return await begin(request, parse(start, body).program);
 });

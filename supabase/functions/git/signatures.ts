@@ -2,29 +2,10 @@
 
 import type { Provider } from "../_shared/git_events.ts";
 import { isEqual } from "../_shared/secrets.ts";
+import { hmac, signatureOf } from "../_shared/webhooks.ts";
 
 const MOST_SKEW_SECONDS = 300;
 const encoder = new TextEncoder();
-
-async function hmac(
-  key: Uint8Array<ArrayBuffer>,
-  ...parts: Uint8Array<ArrayBuffer>[]
-): Promise<Uint8Array> {
-  const how = { name: "HMAC", hash: "SHA-256" };
-  const imported = await crypto.subtle.importKey("raw", key, how, false, ["sign"]);
-  const whole = await new Blob(parts).arrayBuffer();
-  return new Uint8Array(await crypto.subtle.sign("HMAC", imported, whole));
-}
-
-/** A secret of Standard Webhooks is base64 after its mark; any other text is taken as it is. */
-function keyOf(secret: string): Uint8Array<ArrayBuffer> {
-  if (!secret.startsWith("whsec_")) return encoder.encode(secret);
-  try {
-    return Uint8Array.fromBase64(secret.slice("whsec_".length));
-  } catch {
-    return encoder.encode(secret);
-  }
-}
 
 /** The time is signed, too, so an old delivery cannot be sent again by somebody who has read it. */
 async function isStandardWebhook(
@@ -35,9 +16,7 @@ async function isStandardWebhook(
   const [id, at] = [headers.get("webhook-id") ?? "", headers.get("webhook-timestamp") ?? ""];
   if (!id || !/^\d{1,12}$/.test(at)) return false;
   if (Math.abs(Date.now() / 1000 - Number(at)) > MOST_SKEW_SECONDS) return false;
-  const right = `v1,${
-    (await hmac(keyOf(secret), encoder.encode(`${id}.${at}.`), body)).toBase64()
-  }`;
+  const right = await signatureOf(secret, id, at, body);
   let isRight = false;
   for (const each of (headers.get("webhook-signature") ?? "").split(" ").slice(0, 10)) {
     if (await isEqual(each, right)) isRight = true;

@@ -8,7 +8,7 @@ import { z } from "zod";
 import { asCaller } from "../_shared/calling.ts";
 import { limit } from "../_shared/database.ts";
 import { publicUrl, read } from "../_shared/env.ts";
-import { addressOf, json, parse, readBody, serveWith } from "../_shared/http.ts";
+import { addressOf, has, json, parse, readBody, serveWith } from "../_shared/http.ts";
 import { ALGORITHM, publicKeys, signClaims } from "./keys.ts";
 import { signRecords } from "./records.ts";
 
@@ -76,7 +76,7 @@ async function sign(given: Given, identity: Identity): Promise<Record<string, un
 
 const issue = serveWith(async (request) => {
   const body = await readBody(request);
-  if (typeof body === "object" && body !== null && "sign" in body) {
+  if (has(body, "sign")) {
     parse(signRequest, body);
     // Anybody may wake it: it signs what waits, once, and reveals nothing about it.
     await limit([[`records:wake:${addressOf(request)}`, WAKES_PER_ADDRESS]]);

@@ -43,8 +43,7 @@ function identityKeys(): Promise<IdentityKey[]> {
       hint: "Set RUNYARD_IDENTITY_KEYS, as docs/identity.md describes.",
     });
   }
-  keys ??= Promise.all(listed(text).map(readKey));
-  return keys;
+  return keys ??= Promise.all(listed(text).map(readKey));
 }
 
 /** The keys that sign: while one is replaced, the old and the new one. */
@@ -64,7 +63,7 @@ export async function signBytes(
   const [{ kid, whole }] = await signers();
   const key = await jose.importJWK(whole, ALGORITHM) as CryptoKey;
   const signed = await crypto.subtle.sign("RSASSA-PKCS1-v1_5", key, bytes);
-  return { kid, signature: btoa(String.fromCharCode(...new Uint8Array(signed))) };
+  return { kid, signature: new Uint8Array(signed).toBase64() };
 }
 
 /** Signs claims with the first key. */

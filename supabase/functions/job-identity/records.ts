@@ -15,14 +15,8 @@ interface Waiting {
 /** Encodes a statement as DSSE signs it. No token begins like that, so neither is ever taken for the other. */
 function encoded(statement: string): Uint8Array<ArrayBuffer> {
   const text = new TextEncoder();
-  const body = text.encode(statement);
-  const head = text.encode(
-    `DSSEv1 ${PAYLOAD_TYPE.length} ${PAYLOAD_TYPE} ${body.byteLength} `,
-  );
-  const whole = new Uint8Array(head.byteLength + body.byteLength);
-  whole.set(head);
-  whole.set(body, head.byteLength);
-  return whole;
+  const bytes = text.encode(statement).byteLength;
+  return text.encode(`DSSEv1 ${PAYLOAD_TYPE.length} ${PAYLOAD_TYPE} ${bytes} ${statement}`);
 }
 
 async function signOne({ id, statement }: Waiting): Promise<void> {

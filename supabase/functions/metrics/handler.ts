@@ -1,9 +1,8 @@
 /** The installation's figures in the text format that Prometheus reads, for anyone who has the monitoring credential. */
 
 import { call, limit } from "../_shared/database.ts";
-import { read } from "../_shared/env.ts";
-import { addressOf, Answer, bearerOf, serveWith } from "../_shared/http.ts";
-import { isEqual } from "../_shared/secrets.ts";
+import { addressOf, serveWith } from "../_shared/http.ts";
+import { needCredential } from "../_shared/secrets.ts";
 
 const PER_ADDRESS = 60;
 
@@ -31,7 +30,8 @@ function byStatus(counts: Record<string, number>, statuses: readonly string[]): 
   return statuses.map((status) => [`status="${status}"`, counts[status] ?? 0]);
 }
 
-const known = (value: number | null): Samples => value === null ? [] : [["", value]];
+const known = (value: number | null, labels = ""): Samples =>
+  value === null ? [] : [[labels, value]];
 
 const JOBS = ["AWAITING_APPROVAL", "QUEUED", "CLAIMED", "PROCESSING", "NEEDS_ATTENTION"] as const;
 const RUNNERS = ["ONLINE", "DRAINING", "OFFLINE"] as const;
@@ -40,58 +40,39 @@ const DELIVERIES = ["PENDING", "DELIVERED", "KEPT", "FAILED"] as const;
 /** Writes all of them. */
 export function write(figures: Figures): string {
   const { waits } = figures;
-  const quantiles: Samples =
-    ([["0.5", waits.p50], ["0.95", waits.p95], ["0.99", waits.p99]] as const)
-      .flatMap(([quantile, value]) =>
-        known(value).map(([, at]): [string, number] => [`quantile="${quantile}"`, at])
-      );
-  return [
-    family("runyard_jobs", "Unfinished jobs by status.", byStatus(figures.jobs, JOBS)),
-    family("runyard_queue_oldest_seconds", "How long the oldest queued job has waited.", [[
-      "",
-      figures.oldest_queued_seconds,
-    ]]),
-    family(
-      "runyard_queue_wait_seconds",
-      "Waits of the jobs that ended within 5 minutes.",
-      quantiles,
-    ),
-    family("runyard_jobs_ended_5m", "Jobs that ended within 5 minutes after they had waited.", [[
-      "",
-      waits.count,
-    ]]),
-    family("runyard_runners", "Runners by status.", byStatus(figures.runners, RUNNERS)),
-    family("runyard_slots", "Slots of the runners that are online.", [["", figures.slots]]),
-    family("runyard_slots_used", "Slots that run a job.", [["", figures.slots_used]]),
-    family(
-      "runyard_sweep_lag_seconds",
-      "Since when the sweep has not run.",
-      known(figures.sweep_lag_seconds),
-    ),
-    family(
-      "runyard_deliveries",
+  const quantiles = ([["0.5", waits.p50], ["0.95", waits.p95], ["0.99", waits.p99]] as const)
+    .flatMap(([quantile, value]) => known(value, `quantile="${quantile}"`));
+  const families: [string, string, Samples][] = [
+    ["jobs", "Unfinished jobs by status.", byStatus(figures.jobs, JOBS)],
+    [
+      "queue_oldest_seconds",
+      "How long the oldest queued job has waited.",
+      known(figures.oldest_queued_seconds),
+    ],
+    ["queue_wait_seconds", "Waits of the jobs that ended within 5 minutes.", quantiles],
+    [
+      "jobs_ended_5m",
+      "Jobs that ended within 5 minutes after they had waited.",
+      known(waits.count),
+    ],
+    ["runners", "Runners by status.", byStatus(figures.runners, RUNNERS)],
+    ["slots", "Slots of the runners that are online.", known(figures.slots)],
+    ["slots_used", "Slots that run a job.", known(figures.slots_used)],
+    ["sweep_lag_seconds", "Since when the sweep has not run.", known(figures.sweep_lag_seconds)],
+    [
+      "deliveries",
       "Notifications of the last 30 days by status.",
       byStatus(figures.deliveries, DELIVERIES),
-    ),
-    family("runyard_organizations", "Organisations.", [["", figures.organizations]]),
-  ].join("");
-}
-
-/** An installation that has set no credential shows nobody its figures. */
-async function authorise(request: Request): Promise<void> {
-  const wanted = read("METRICS_TOKEN");
-  if (wanted !== undefined && await isEqual(bearerOf(request) ?? "", wanted)) return;
-  throw new Answer(401, { code: "RY401", message: "The monitoring credential is not valid." });
+    ],
+    ["organizations", "Organisations.", known(figures.organizations)],
+  ];
+  return families.map(([name, help, samples]) => family(`runyard_${name}`, help, samples)).join("");
 }
 
 export const handler = serveWith(async (request) => {
   await limit([[`metrics:address:${addressOf(request)}`, PER_ADDRESS]]);
-  await authorise(request);
+  await needCredential(request, "METRICS_TOKEN", "monitoring");
   const text = write(await call("installation_metrics", {}) as Figures);
-  return new Response(text, {
-    headers: {
-      "content-type": "text/plain; version=0.0.4; charset=utf-8",
-      "cache-control": "no-store",
-    },
-  });
+  const type = "text/plain; version=0.0.4; charset=utf-8";
+  return new Response(text, { headers: { "content-type": type, "cache-control": "no-store" } });
 }, "GET");

@@ -1,9 +1,19 @@
 /** Notifications: delivers what is due, seals addresses for rules, and wakes the function that signs records. */
 
 import { z } from "zod";
+import { callAs } from "../_shared/calling.ts";
 import { call, limit } from "../_shared/database.ts";
 import { need, publishableKey } from "../_shared/env.ts";
-import { addressOf, Answer, bearerOf, json, parse, readBody, serveWith } from "../_shared/http.ts";
+import {
+  addressOf,
+  Answer,
+  bearerOf,
+  has,
+  json,
+  parse,
+  readBody,
+  serveWith,
+} from "../_shared/http.ts";
 import type { Message } from "./messages.ts";
 import { seal } from "../_shared/sealing.ts";
 import { checkReceiver } from "./receivers.ts";
@@ -71,18 +81,8 @@ interface Membership {
 
 /** Only an admin has an address sealed; asked of the database, as the caller. */
 async function needAdmin(request: Request, org: string): Promise<void> {
-  const response = await fetch(`${need("SUPABASE_URL")}/rest/v1/rpc/my_organizations`, {
-    method: "POST",
-    headers: {
-      "apikey": publishableKey(),
-      "authorization": `Bearer ${bearerOf(request) ?? ""}`,
-      "content-type": "application/json",
-    },
-    body: "{}",
-    redirect: "manual",
-  });
-  const mine = response.ok ? await response.json() as Membership[] : [];
-  if (!response.ok) await response.body?.cancel();
+  const { status, said } = await callAs(bearerOf(request) ?? "", "my_organizations", {});
+  const mine = status < 300 ? said as unknown as Membership[] : [];
   if (mine.some((each) => each.id === org && ["owner", "admin"].includes(each.role))) return;
   throw new Answer(403, {
     code: "RY403",
@@ -117,16 +117,14 @@ async function sealAll(request: Request, body: unknown): Promise<Response> {
     });
   }
   return json(200, {
-    ...(address === undefined
-      ? {}
-      : { address: await seal(org, address), address_hint: hintOf(channel, address) }),
-    ...(secret === undefined ? {} : { secret: await seal(org, secret) }),
+    ...(address && { address: await seal(org, address), address_hint: hintOf(channel, address) }),
+    ...(secret && { secret: await seal(org, secret) }),
   });
 }
 
 export const handler = serveWith(async (request) => {
   const body = await readBody(request);
-  if (typeof body === "object" && body !== null && "deliver" in body) {
+  if (has(body, "deliver")) {
     parse(deliverRequest, body);
     // Anybody may wake it: it sends what is due, once, no matter who asks, and reveals nothing about it.
     await limit([[`notify:wake:${addressOf(request)}`, WAKES_PER_ADDRESS]]);

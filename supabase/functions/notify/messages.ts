@@ -82,38 +82,14 @@ function teams(message: Message): unknown {
 
 /** The text of a mail. */
 export function mailText(message: Message): string {
-  return [
-    message.title,
-    reasonOf(message),
-    linkOf(message),
-    `${message.organization}, ${message.at}`,
-  ]
-    .filter(Boolean).join("\n\n");
+  const { title, organization, at } = message;
+  return [title, reasonOf(message), linkOf(message), `${organization}, ${at}`].filter(Boolean).join(
+    "\n\n",
+  );
 }
 
 /** The body of a request to a webhook. */
 export function payloadOf(message: Message): string {
   const shapes = { webhook, slack, teams, mail: webhook, git: webhook };
   return JSON.stringify(shapes[message.channel](message));
-}
-
-/** A signature as Standard Webhooks has it: HMAC-SHA-256 over id, time and body. */
-export async function signatureOf(
-  secret: string,
-  id: string,
-  timestamp: number,
-  body: string,
-): Promise<string> {
-  const encoder = new TextEncoder();
-  const raw = secret.startsWith("whsec_")
-    ? Uint8Array.from(atob(secret.slice("whsec_".length)), (each) => each.charCodeAt(0))
-    : encoder.encode(secret);
-  const how = { name: "HMAC", hash: "SHA-256" };
-  const key = await crypto.subtle.importKey("raw", raw, how, false, ["sign"]);
-  const signed = await crypto.subtle.sign(
-    "HMAC",
-    key,
-    encoder.encode(`${id}.${timestamp}.${body}`),
-  );
-  return `v1,${btoa(String.fromCharCode(...new Uint8Array(signed)))}`;
 }

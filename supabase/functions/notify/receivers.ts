@@ -2,6 +2,7 @@
 
 import { checkAddress, RECEIVER, type Target } from "../_shared/addresses.ts";
 import { publicUrl } from "../_shared/env.ts";
+import { type Outgoing, sendTo } from "../_shared/outgoing.ts";
 
 /** The result of sending. */
 export interface Outcome {
@@ -16,7 +17,7 @@ export interface Outcome {
   pulls?: unknown[];
 }
 
-export const TIMEOUT_MILLISECONDS = 10_000;
+const TIMEOUT_MILLISECONDS = 10_000;
 
 /** Refuses addresses inside, and this project's own: it would receive its own messages. */
 export async function checkReceiver(address: string): Promise<Target> {
@@ -37,10 +38,15 @@ export function words(error: unknown): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}`.replace(/([^.])$/, "$1.");
 }
 
-/** The runtime's own text of a failed connection contains the address, which is a secret. */
-export function reasonOf(error: unknown): string {
-  const isLate = error instanceof DOMException && error.name === "TimeoutError";
-  return isLate
-    ? `no answer within ${TIMEOUT_MILLISECONDS / 1000} s`
-    : "the receiver cannot be reached";
+/** Sends in bounded time. The runtime's own text of a failed connection contains the address, which is a secret. */
+export async function sendInTime(
+  target: Target,
+  what: Omit<Outgoing, "signal">,
+): Promise<Response> {
+  const signal = AbortSignal.timeout(TIMEOUT_MILLISECONDS);
+  return await sendTo(target, { ...what, signal }).catch((error) => {
+    const isLate = error instanceof DOMException && error.name === "TimeoutError";
+    const seconds = TIMEOUT_MILLISECONDS / 1000;
+    throw new Error(isLate ? `no answer within ${seconds} s` : "the receiver cannot be reached");
+  });
 }

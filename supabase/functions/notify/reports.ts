@@ -3,7 +3,6 @@
 import { dashboardUrl } from "../_shared/env.ts";
 import { MARK, mergeRequest, pullRequest } from "../_shared/git_events.ts";
 import { installationToken } from "../_shared/github_app.ts";
-import { sendTo } from "../_shared/outgoing.ts";
 import { linkOf, type Message } from "./messages.ts";
 import {
   apiOf,
@@ -14,7 +13,7 @@ import {
   type Row,
   type Write,
 } from "./providers.ts";
-import { checkReceiver, type Outcome, reasonOf, TIMEOUT_MILLISECONDS } from "./receivers.ts";
+import { checkReceiver, type Outcome, sendInTime } from "./receivers.ts";
 
 /** With their links they stay below GitHub's 65,536 characters. */
 const MOST_ROWS = 200;
@@ -33,11 +32,7 @@ class Api {
       "user-agent": "Runyard",
       ...this.provider.headers(this.token),
     };
-    const signal = AbortSignal.timeout(TIMEOUT_MILLISECONDS);
-    const text = body && JSON.stringify(body);
-    return await sendTo(target, { method, headers, body: text, signal }).catch((error) => {
-      throw new Error(reasonOf(error));
-    });
+    return await sendInTime(target, { method, headers, body: body && JSON.stringify(body) });
   }
 }
 
@@ -91,12 +86,12 @@ function isRepeated(report: Report, status: number, text: string): boolean {
 }
 
 /** Redirects are not followed: the token is for one address. */
-function failed(response: Response): Outcome {
-  const isMoved = [301, 307, 308].includes(response.status);
-  const note = isMoved
-    ? `${response.status}: the repository was moved; change its URL`
-    : String(response.status);
-  return { status: "FAILED", http_status: response.status, note, retry_seconds: waitOf(response) };
+async function failed(response: Response): Promise<Outcome> {
+  if (!response.bodyUsed) await response.body?.cancel();
+  const { status } = response;
+  const isMoved = [301, 307, 308].includes(status);
+  const note = isMoved ? `${status}: the repository was moved; change its URL` : String(status);
+  return { status: "FAILED", http_status: status, note, retry_seconds: waitOf(response) };
 }
 
 function delivered(response: Response): Outcome {
@@ -107,7 +102,7 @@ async function writeStatus(api: Api, report: Report, write: Write): Promise<Outc
   const response = await api.send(write.method, write.path, write.body);
   const text = await response.text();
   const isDone = response.ok || isRepeated(report, response.status, text);
-  return isDone ? delivered(response) : failed(response);
+  return isDone ? delivered(response) : await failed(response);
 }
 
 /** A sender that died after creating the comment could not note its id. */
@@ -118,21 +113,18 @@ async function findComment(
 ): Promise<number | undefined | Response> {
   const path = `${api.provider.comments(report)}?per_page=${PER_PAGE}&limit=${PER_PAGE}`;
   const response = await api.send("GET", path);
-  if (!response.ok) {
-    await response.body?.cancel();
-    return response;
-  }
+  if (!response.ok) return response;
   const found = await response.json() as { id: number; body?: string }[];
   return found.find((each) => each.body?.startsWith(mark))?.id;
 }
 
 async function editComment(api: Api, report: Report, id: number, body: string): Promise<Outcome> {
   const response = await api.send(api.provider.edit, api.provider.comment(report, id), { body });
-  await response.body?.cancel();
+  if (response.ok) await response.body?.cancel();
   if (response.ok) return { ...delivered(response), comment_id: id };
-  if (response.status !== 404 && response.status !== 410) return failed(response);
+  if (response.status !== 404 && response.status !== 410) return await failed(response);
   const note = "The comment was deleted; it is created again.";
-  return { ...failed(response), note, comment_id: null, retry_seconds: 1 };
+  return { ...await failed(response), note, comment_id: null, retry_seconds: 1 };
 }
 
 async function writeComment(api: Api, report: Report, body: string): Promise<Outcome> {
@@ -141,13 +133,10 @@ async function writeComment(api: Api, report: Report, body: string): Promise<Out
     return { status: "DELIVERED", note: "No comment: nothing is planned." };
   }
   const found = await findComment(api, report, marker(report));
-  if (found instanceof Response) return failed(found);
+  if (found instanceof Response) return await failed(found);
   if (found !== undefined) return await editComment(api, report, found, body);
   const response = await api.send("POST", api.provider.comments(report), { body });
-  if (!response.ok) {
-    await response.body?.cancel();
-    return failed(response);
-  }
+  if (!response.ok) return await failed(response);
   const { id } = await response.json() as { id: number };
   return { ...delivered(response), comment_id: id };
 }
@@ -157,10 +146,7 @@ async function listPulls(api: Api, report: Report): Promise<Outcome> {
   const where = api.provider.pulls(report);
   const state = report.provider === "gitlab" ? "opened" : "open";
   const answer = await api.send("GET", `${where}?state=${state}&per_page=${PER_PAGE}&limit=50`);
-  if (!answer.ok) {
-    await answer.body?.cancel();
-    return failed(answer);
-  }
+  if (!answer.ok) return await failed(answer);
   const listed = await answer.json() as Record<string, unknown>[];
   const found = new Set(listed.map((each) => each.iid ?? each.number));
   const gone = (report.known ?? []).filter((number) => !found.has(number)).slice(0, MOST_GONE);
@@ -180,17 +166,18 @@ async function writeAnswer(api: Api, report: Report, write: Write): Promise<Outc
   const reaction = await api.send(write.method, write.path, write.body);
   // GitLab refuses a reaction that exists.
   const isThere = reaction.ok || (await reaction.text()).includes("already been taken");
-  if (!isThere && reaction.status !== 404) return failed(reaction);
+  if (!isThere && reaction.status !== 404) return await failed(reaction);
   // The comment may be deleted by now.
   if (!report.answer || !isThere) return delivered(reaction);
   const mark = `${MARK}answer ${report.id} -->`;
   const found = await findComment(api, report, mark);
-  if (found instanceof Response) return failed(found);
+  if (found instanceof Response) return await failed(found);
   if (found !== undefined) return delivered(reaction);
   const body = `${mark}\n${plain(report.answer)}`;
   const response = await api.send("POST", api.provider.comments(report), { body });
+  if (!response.ok) return await failed(response);
   await response.body?.cancel();
-  return response.ok ? delivered(response) : failed(response);
+  return delivered(response);
 }
 
 /** The token that reports are written with: the connection's own, or one that its app's key is exchanged for. */
@@ -211,11 +198,8 @@ export async function report(message: Message, secret: string): Promise<Outcome>
   }
   if (content.kind === "pulls") return await listPulls(api, content);
   if (content.kind === "answer") {
-    return await writeAnswer(
-      api,
-      content,
-      provider.reaction(content, content.comment_id as number),
-    );
+    const reaction = provider.reaction(content, content.comment_id as number);
+    return await writeAnswer(api, content, reaction);
   }
   return await writeStatus(api, content, provider.status(content, linkOf(message)));
 }

@@ -2,9 +2,9 @@
 
 import type { Target } from "../_shared/addresses.ts";
 import { read } from "../_shared/env.ts";
-import { sendTo } from "../_shared/outgoing.ts";
-import { mailText, type Message, payloadOf, signatureOf } from "./messages.ts";
-import { checkReceiver, type Outcome, reasonOf, TIMEOUT_MILLISECONDS, words } from "./receivers.ts";
+import { signatureOf } from "../_shared/webhooks.ts";
+import { mailText, type Message, payloadOf } from "./messages.ts";
+import { checkReceiver, type Outcome, sendInTime, words } from "./receivers.ts";
 import { report } from "./reports.ts";
 import { open } from "../_shared/sealing.ts";
 
@@ -20,7 +20,8 @@ async function headersOf(message: Message, body: string): Promise<Record<string,
   };
   if (message.secret === null) return headers;
   const secret = await open(message.org, message.secret);
-  const signature = await signatureOf(secret, message.event_id, timestamp, body);
+  const bytes = new TextEncoder().encode(body);
+  const signature = await signatureOf(secret, message.event_id, timestamp, bytes);
   return { ...headers, "webhook-signature": signature };
 }
 
@@ -29,11 +30,7 @@ async function post(
   headers: Record<string, string>,
   body: string,
 ): Promise<Outcome> {
-  const signal = AbortSignal.timeout(TIMEOUT_MILLISECONDS);
-  const response = await sendTo(target, { method: "POST", headers, body, signal })
-    .catch((error) => {
-      throw new Error(reasonOf(error));
-    });
+  const response = await sendInTime(target, { method: "POST", headers, body });
   await response.body?.cancel();
   const { status } = response;
   if (response.ok) return { status: "DELIVERED", http_status: status, note: String(status) };
@@ -69,13 +66,10 @@ async function attempt(message: Message): Promise<Outcome> {
   return await post(await checkReceiver(address), await headersOf(message, body), body);
 }
 
-function failure(error: unknown): Outcome {
-  return { status: "FAILED", note: words(error) };
-}
-
 /** Sends a message and returns the result, never by an exception. */
 export async function send(message: Message): Promise<Outcome & { took_ms: number }> {
   const began = performance.now();
-  const result = await attempt(message).catch(failure);
+  const result = await attempt(message)
+    .catch((error): Outcome => ({ status: "FAILED", note: words(error) }));
   return { ...result, took_ms: Math.round(performance.now() - began) };
 }

@@ -2,9 +2,8 @@
 
 import { z } from "zod";
 import { callFor, limit } from "../_shared/database.ts";
-import { read } from "../_shared/env.ts";
-import { addressOf, Answer, bearerOf, json, parse, readBody, serveWith } from "../_shared/http.ts";
-import { isEqual } from "../_shared/secrets.ts";
+import { addressOf, has, json, parse, readBody, serveWith } from "../_shared/http.ts";
+import { needCredential } from "../_shared/secrets.ts";
 
 const PER_ADDRESS = 30;
 const MAX_NOTES_CHARACTERS = 64 * 1024;
@@ -35,14 +34,6 @@ const withdraw = z.strictObject({
   reason: z.string().min(1).max(2000),
 });
 
-/** The pipeline's own credential: it can publish releases and do nothing else. */
-async function authorise(request: Request): Promise<void> {
-  const wanted = read("RELEASE_PUBLISH_TOKEN");
-  // An installation that has set none publishes nothing.
-  if (wanted !== undefined && await isEqual(bearerOf(request) ?? "", wanted)) return;
-  throw new Answer(401, { code: "RY401", message: "The publishing credential is not valid." });
-}
-
 const STATUS_OF: Record<string, number> = { RY404: 404, RY409: 409, RY422: 400, RY429: 429 };
 
 const publishing = async (name: string, args: Record<string, unknown>) =>
@@ -50,9 +41,10 @@ const publishing = async (name: string, args: Record<string, unknown>) =>
 
 export const handler = serveWith(async (request) => {
   await limit([[`release:address:${addressOf(request)}`, PER_ADDRESS]]);
-  await authorise(request);
+  // The pipeline's own credential: it can publish releases and do nothing else.
+  await needCredential(request, "RELEASE_PUBLISH_TOKEN", "publishing");
   const body = await readBody(request);
-  if (typeof body === "object" && body !== null && "withdraw" in body) {
+  if (has(body, "withdraw")) {
     const { version, reason } = parse(withdraw, body);
     return await publishing("withdraw_release", { p_version: version, p_reason: reason });
   }

@@ -19,6 +19,7 @@ import { publicUrl, publishableKey } from "../_shared/env.ts";
 import {
   addressOf,
   Answer,
+  has,
   json,
   parse,
   readBody,
@@ -46,37 +47,21 @@ const REFUSED = {
 const PROVIDER_AWAY = {
   code: "RY503",
   error: "temporarily_unavailable",
-  message:
-    "The identity provider does not answer, so the identity cannot be checked.",
+  message: "The identity provider does not answer, so the identity cannot be checked.",
   hint: "Try again in half a minute.",
 };
 
-const clientId = z.string().min(1).max(200);
 const token = z.string().min(1).max(16_384);
-const scope = z.enum(["session", "api"]).default("session");
-const workerId = z.uuid().optional();
+const common = {
+  client_id: z.string().min(1).max(200),
+  worker_id: z.uuid().optional(),
+  scope: z.enum(["session", "api"]).default("session"),
+};
+const secret = z.string().min(1).max(512);
 const request = z.discriminatedUnion("grant_type", [
-  z.object({
-    grant_type: z.literal("client_credentials"),
-    client_id: clientId,
-    client_secret: z.string().min(1).max(512),
-    worker_id: workerId,
-    scope,
-  }),
-  z.object({
-    grant_type: z.literal(TOKEN_EXCHANGE),
-    client_id: clientId,
-    subject_token: token,
-    worker_id: workerId,
-    scope,
-  }),
-  z.object({
-    grant_type: z.literal(JWT_BEARER),
-    client_id: clientId,
-    assertion: token,
-    worker_id: workerId,
-    scope,
-  }),
+  z.object({ grant_type: z.literal("client_credentials"), ...common, client_secret: secret }),
+  z.object({ grant_type: z.literal(TOKEN_EXCHANGE), ...common, subject_token: token }),
+  z.object({ grant_type: z.literal(JWT_BEARER), ...common, assertion: token }),
 ]);
 type TokenRequest = z.infer<typeof request>;
 const PERSONAL = "urn:runyard:grant-type:personal-token";
@@ -102,12 +87,9 @@ function withBasic(http: Request, body: unknown): unknown {
   const header = http.headers.get("authorization") ?? "";
   if (!header.startsWith("Basic ") || typeof body !== "object") return body;
   try {
-    const [id, ...secret] = atob(header.slice("Basic ".length)).split(":");
-    return {
-      ...body,
-      client_id: decodeURIComponent(id),
-      client_secret: decodeURIComponent(secret.join(":")),
-    };
+    const pair = atob(header.slice("Basic ".length));
+    const [id, ...secret] = pair.split(":").map(decodeURIComponent);
+    return { ...body, client_id: id, client_secret: secret.join(":") };
   } catch {
     return body;
   }
@@ -206,11 +188,6 @@ async function acting(account: Account, address: string): Promise<Record<string,
   return { access_token, role, organization_id: org_id, ...project() };
 }
 
-async function asPerson(http: Request, secret: string): Promise<Record<string, unknown>> {
-  const { access_token, email } = await personOf(http, secret);
-  return { access_token, email, ...project() };
-}
-
 async function asAccount(http: Request, body: TokenRequest): Promise<Record<string, unknown>> {
   const account = await prove(http, body) ?? refuse();
   if (body.scope === "api") return await acting(account, seenAddress(http));
@@ -219,15 +196,10 @@ async function asAccount(http: Request, body: TokenRequest): Promise<Record<stri
 
 const project = () => ({ url: publicUrl(), publishable_key: publishableKey() });
 
-function isPersonal(body: unknown): boolean {
-  return typeof body === "object" && body !== null && "grant_type" in body &&
-    body.grant_type === PERSONAL;
-}
-
 export const handler = serveWith(async (http) => {
   const body = await readBody(http);
-  const granted = isPersonal(body)
-    ? await asPerson(http, parse(personal, body).token)
+  const granted = has(body, "grant_type") && body.grant_type === PERSONAL
+    ? { ...await personOf(http, parse(personal, body).token), ...project() }
     : await asAccount(http, parse(request, withBasic(http, body)));
   return json(200, {
     ...granted,

@@ -7,7 +7,7 @@ import { z } from "zod";
 import { asCaller } from "../_shared/calling.ts";
 import { call, callFor, limit } from "../_shared/database.ts";
 import { need, read, secretKey } from "../_shared/env.ts";
-import { addressOf, Answer, json, parse, readBody, serveWith } from "../_shared/http.ts";
+import { addressOf, Answer, has, json, parse, readBody, serveWith } from "../_shared/http.ts";
 import { discover } from "../_shared/oidc.ts";
 
 /** In a minute. A dashboard asks for all its visitors from one address. */
@@ -45,23 +45,23 @@ async function auth(method: string, path: string, body?: unknown): Promise<numbe
   const text = await response.text();
   if (response.ok || response.status === 404) return response.status;
   console.error(`custom-providers: ${response.status} ${text.slice(0, 500)}`);
-  const message = "Auth refused the provider.";
-  throw new Answer(response.status < 500 ? 400 : 503, {
+  const refusal = {
     code: "RY422",
-    message,
+    message: "Auth refused the provider.",
     hint: text.slice(0, 300),
-  });
+  };
+  throw new Answer(response.status < 500 ? 400 : 503, refusal);
 }
 
 async function save(request: Request, spec: Saving): Promise<Response> {
   // Nobody else makes this installation ask an address.
   await asCaller<Row>(request, "sign_in_settings", { p_org: spec.organization });
   await discover(spec.issuer).catch((error) => {
-    const message = "The issuer has no valid discovery document.";
+    const hint = `${error instanceof Error ? error.message : error}.`;
     throw new Answer(400, {
       code: "RY422",
-      message,
-      hint: `${error instanceof Error ? error.message : error}.`,
+      message: "The issuer has no valid discovery document.",
+      hint,
     });
   });
   const saved = await asCaller<Row>(request, "set_sign_in_provider", {
@@ -129,18 +129,14 @@ async function prove(request: Request, organization: string, domain: string): Pr
 
 async function lookUp(request: Request, email: string): Promise<Response> {
   await limit([[`sign-in:${addressOf(request)}`, PER_ADDRESS]]);
-  return json(
-    200,
-    await call<Record<string, unknown> | null>("sign_in_provider_of", { p_email: email }) ?? {},
-  );
+  return json(200, await call<Row | null>("sign_in_provider_of", { p_email: email }) ?? {});
 }
 
 export const handler = serveWith(async (request) => {
   const body = await readBody(request);
-  const has = (name: string) => typeof body === "object" && body !== null && name in body;
-  if (has("issuer")) return await save(request, parse(saving, body));
-  if (has("remove")) return await remove(request, parse(removing, body).organization);
-  if (has("domain")) {
+  if (has(body, "issuer")) return await save(request, parse(saving, body));
+  if (has(body, "remove")) return await remove(request, parse(removing, body).organization);
+  if (has(body, "domain")) {
     const { organization, domain } = parse(proving, body);
     return await prove(request, organization, domain);
   }

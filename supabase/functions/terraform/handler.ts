@@ -124,6 +124,7 @@ const pattern = (text: string) =>
 const compiled = <T>(routes: [string, string, T][], prefix = "") =>
   routes.map(([method, text, route]): [string, RegExp, T] => [method, pattern(prefix + text), route]);
 const OPEN_ROUTES = compiled(OPEN);
+const OUTPUT_ROUTES = compiled(JOB_ROUTES, "/api/v2/");
 const CALLER_ROUTES = compiled([...ROUTES, ...below], "/api/v2/");
 
 function decodePart(part: string): string {
@@ -151,8 +152,7 @@ async function answer(http: Request): Promise<Response> {
   if (open) return await open[0](http, url, base, ...open[1]);
   const job = await verifyEngine(bearerOf(http) ?? "");
   if (job) {
-    const routes = JOB_ROUTES.map(([pattern, route]): [string, RegExp, typeof route] => ["GET", pattern, route]);
-    const [route, parts] = matching(routes, http.method, path) ?? refuse(404, "A job only reads outputs here.");
+    const [route, parts] = matching(OUTPUT_ROUTES, http.method, path) ?? refuse(404, "A job only reads outputs here.");
     return await route(job, base, ...parts);
   }
   const found = matching(CALLER_ROUTES, http.method, path);

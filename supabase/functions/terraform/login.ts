@@ -40,11 +40,7 @@ export async function authorize(http: Request): Promise<Response> {
     p_user_code: code,
     p_program: "tofu login",
     p_address: address,
-    p_callback: {
-      redirect_uri: query.redirect_uri,
-      challenge: query.code_challenge,
-      state: query.state,
-    },
+    p_callback: { redirect_uri: query.redirect_uri, challenge: query.code_challenge, state: query.state },
   }).catch((error) => {
     if (error instanceof Refusal) refuse(400, error.message, error.hint);
     throw error;

@@ -49,30 +49,23 @@ function placeOf(id: string): [string, string] {
 }
 
 /** All of them are read. */
-export const JOB_ROUTES: [RegExp, Route][] = [
-  [/^\/api\/v2\/organizations\/([^/]+)\/entitlement-set$/, (_claims, _base, org) =>
-    api({
-      data: {
-        id: org,
-        type: "entitlement-sets",
-        attributes: { "state-storage": true, operations: false },
-      },
-    })],
-  [
-    /^\/api\/v2\/organizations\/([^/]+)\/workspaces\/([^/]+)$/,
-    async (claims, _base, org, workspace) => {
-      const found = await outputsOf(claims, org, workspace);
-      const attributes = {
-        name: workspace,
-        operations: false,
-        "execution-mode": "local",
-        "terraform-version": found.state.terraform_version,
-        permissions: { "can-queue-run": false, "can-read-settings": true },
-      };
-      return api({ data: { id: idOf(org, workspace), type: "workspaces", attributes } });
-    },
-  ],
-  [/^\/api\/v2\/workspaces\/(ws-[^/]+)\/current-state-version$/, async (claims, base, id) => {
+export const JOB_ROUTES: [string, string, Route][] = [
+  ["GET", "organizations/{}/entitlement-set", (_claims, _base, org) => {
+    const attributes = { "state-storage": true, operations: false };
+    return api({ data: { id: org, type: "entitlement-sets", attributes } });
+  }],
+  ["GET", "organizations/{}/workspaces/{}", async (claims, _base, org, workspace) => {
+    const found = await outputsOf(claims, org, workspace);
+    const attributes = {
+      name: workspace,
+      operations: false,
+      "execution-mode": "local",
+      "terraform-version": found.state.terraform_version,
+      permissions: { "can-queue-run": false, "can-read-settings": true },
+    };
+    return api({ data: { id: idOf(org, workspace), type: "workspaces", attributes } });
+  }],
+  ["GET", "workspaces/(ws-[^/]+)/current-state-version", async (claims, base, id) => {
     const found = await outputsOf(claims, ...placeOf(id));
     if (!found.exists) refuse(404, `${found.path} has no state yet.`);
     const url = `${base}/api/v2/state/${id}`;
@@ -84,7 +77,8 @@ export const JOB_ROUTES: [RegExp, Route][] = [
     return api({ data: { id: `sv-${found.id}`, type: "state-versions", attributes } });
   }],
   [
-    /^\/api\/v2\/state\/(ws-[^/]+)$/,
+    "GET",
+    "state/(ws-[^/]+)",
     async (claims, _base, id) => json(200, (await outputsOf(claims, ...placeOf(id))).state),
   ],
 ];

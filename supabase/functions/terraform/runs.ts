@@ -12,27 +12,16 @@ import { byId, workspace } from "./workspaces.ts";
 const MOST_PACKED = 25 * 1024 * 1024;
 const MOST_LOG = 256 * 1024;
 
-/** A plan's status as [run, plan]. */
-const PLANS: Record<string, [string, string]> = {
-  AWAITING_APPROVAL: ["pending", "pending"],
-  QUEUED: ["pending", "pending"],
-  CLAIMED: ["planning", "running"],
-  PROCESSING: ["planning", "running"],
-  SUCCEEDED: ["planned", "finished"],
-  FAILED: ["errored", "errored"],
-  NEEDS_ATTENTION: ["errored", "errored"],
-  CANCELLED: ["canceled", "canceled"],
-};
-/** An apply's status as [run, apply]. */
-const APPLIES: Record<string, [string, string]> = {
-  AWAITING_APPROVAL: ["apply_queued", "queued"],
-  QUEUED: ["apply_queued", "queued"],
-  CLAIMED: ["applying", "running"],
-  PROCESSING: ["applying", "running"],
-  SUCCEEDED: ["applied", "finished"],
-  FAILED: ["errored", "errored"],
-  NEEDS_ATTENTION: ["errored", "errored"],
-  CANCELLED: ["canceled", "canceled"],
+/** A job's status: of a plan as [run, plan], and of an apply as [run, apply]. */
+const STATUSES: Record<string, { plan: [string, string]; apply: [string, string] }> = {
+  AWAITING_APPROVAL: { plan: ["pending", "pending"], apply: ["apply_queued", "queued"] },
+  QUEUED: { plan: ["pending", "pending"], apply: ["apply_queued", "queued"] },
+  CLAIMED: { plan: ["planning", "running"], apply: ["applying", "running"] },
+  PROCESSING: { plan: ["planning", "running"], apply: ["applying", "running"] },
+  SUCCEEDED: { plan: ["planned", "finished"], apply: ["applied", "finished"] },
+  FAILED: { plan: ["errored", "errored"], apply: ["errored", "errored"] },
+  NEEDS_ATTENTION: { plan: ["errored", "errored"], apply: ["errored", "errored"] },
+  CANCELLED: { plan: ["canceled", "canceled"], apply: ["canceled", "canceled"] },
 };
 const OVER = ["SUCCEEDED", "FAILED", "CANCELLED", "NEEDS_ATTENTION"];
 
@@ -45,8 +34,8 @@ const isHeld = (row: Row) => !row.discarded_at && (row.checks ?? []).some((each:
 function statusOf(row: Row): string {
   if (row.discarded_at) return "discarded";
   if (isHeld(row)) return "policy_override";
-  if (row.apply_id && !row.is_confirmation) return APPLIES[row.apply_status][0];
-  return row.status === "SUCCEEDED" && !isAppliable(row) ? "planned_and_finished" : PLANS[row.status][0];
+  if (row.apply_id && !row.is_confirmation) return STATUSES[row.apply_status].apply[0];
+  return row.status === "SUCCEEDED" && !isAppliable(row) ? "planned_and_finished" : STATUSES[row.status].plan[0];
 }
 
 function run(row: Row): Resource {
@@ -90,7 +79,7 @@ function run(row: Row): Resource {
 /** A plan or an apply, with the address of its log. */
 async function part(caller: Caller, row: Row, kind: "plan" | "apply"): Promise<Resource> {
   const isPlan = kind === "plan";
-  const known = isPlan ? PLANS[row.status][1] : APPLIES[row.apply_status]?.[1];
+  const known = STATUSES[isPlan ? row.status : row.apply_status]?.[kind][1];
   const count = row.summary?.counts ?? row.summary ?? {};
   return {
     id: `${kind}-${row.id}`,

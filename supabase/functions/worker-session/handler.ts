@@ -6,7 +6,16 @@
 import { attempt } from "../_shared/attempts.ts";
 import { call, limit, organizationOf, Refusal } from "../_shared/database.ts";
 import { publicUrl, publishableKey, read } from "../_shared/env.ts";
-import { addressOf, Answer, bearerOf, json, parse, readBody, serveWith } from "../_shared/http.ts";
+import {
+  addressOf,
+  Answer,
+  bearerOf,
+  has,
+  json,
+  parse,
+  readBody,
+  serveWith,
+} from "../_shared/http.ts";
 import { findMatch, type StoredHash } from "../_shared/secrets.ts";
 import {
   ENGINE_TOKEN_SECONDS,
@@ -51,16 +60,16 @@ function refuse(): never {
   throw new Answer(401, REFUSED);
 }
 
+const STATUS_OF: Record<string, number> = { RY409: 409, RY429: 429, RY422: 400 };
+
 /** Turns the database's refusals into answers; a conflict, and an account that is not assigned, say more than "no". */
 function answerFor(refusal: Refusal): Answer {
   const { code, message, hint } = refusal;
-  if (code === "RY409") return new Answer(409, { code, message, hint });
-  if (code === "RY429") return new Answer(429, { code, message, hint }, { "retry-after": "60" });
-  if (code === "RY422") return new Answer(400, { code, message, hint });
-  if (code === "RY403" && message.startsWith("The service account ")) {
-    return new Answer(403, { code, message, hint });
-  }
-  return new Answer(401, REFUSED);
+  const isUnassigned = code === "RY403" && message.startsWith("The service account ");
+  const status = STATUS_OF[code] ?? (isUnassigned ? 403 : undefined);
+  if (status === undefined) return new Answer(401, REFUSED);
+  const headers: Record<string, string> = status === 429 ? { "retry-after": "60" } : {};
+  return new Answer(status, { code, message, hint }, headers);
 }
 
 async function asAnswers<T>(work: Promise<T>): Promise<T> {
@@ -129,15 +138,8 @@ async function open(request: Request, body: OpenRequest): Promise<Response> {
 async function granted(session: OpenedSession, workerId: string): Promise<Response> {
   const { session_id, instance_id, epoch, org_id, worker_name, ...rest } = session;
   const claims = { sub: workerId, sid: session_id, org: org_id, inst: instance_id };
-  return json(200, {
-    access_token: await signWorker(claims),
-    token_type: "Bearer",
-    expires_in: WORKER_TOKEN_SECONDS,
-    session_id,
-    instance_id,
+  return await reply(claims, {
     epoch,
-    url: publicUrl(),
-    publishable_key: publishableKey(),
     realtime: { topics: [`worker:${workerId}`] },
     worker: { ...rest, id: workerId, name: worker_name, org_id },
   });
@@ -163,8 +165,9 @@ async function callerOf(request: Request, about?: JobRequest["job"]): Promise<Wo
   return claims;
 }
 
-async function reply(claims: WorkerClaims): Promise<Response> {
+async function reply(claims: WorkerClaims, more: Record<string, unknown> = {}): Promise<Response> {
   return json(200, {
+    ...more,
     access_token: await signWorker(claims),
     token_type: "Bearer",
     expires_in: WORKER_TOKEN_SECONDS,
@@ -200,8 +203,6 @@ export const handler = serveWith(async (request) => {
   if (renewRequest.safeParse(body).success) return await reply(pick(await callerOf(request)));
   const job = jobRequest.safeParse(body);
   if (job.success) return await forJob(request, job.data);
-  if (typeof body === "object" && body !== null && "check" in body) {
-    return await check(request, parse(checkRequest, body));
-  }
+  if (has(body, "check")) return await check(request, parse(checkRequest, body));
   return await open(request, parse(openRequest, body));
 });

@@ -12,10 +12,14 @@ const instance = z.string().regex(
   "has 1 to 100 letters, digits, dots, hyphens or underscores",
 );
 
-export const openRequest = z.strictObject({
+const credential = {
   worker_id: z.guid(),
   worker_token: z.string().min(1).max(512).optional(),
   access_token: z.string().min(1).max(8192).optional(),
+};
+
+export const openRequest = z.strictObject({
+  ...credential,
   organization_id: z.guid().nullish(),
   instance,
   boot_id: z.guid(),
@@ -26,12 +30,7 @@ export const openRequest = z.strictObject({
 );
 
 /** The doctor's question: is the credential right? No session is opened, nobody is disturbed. */
-export const checkRequest = z.strictObject({
-  check: z.literal(true),
-  worker_id: z.guid(),
-  worker_token: z.string().min(1).max(512).optional(),
-  access_token: z.string().min(1).max(8192).optional(),
-});
+export const checkRequest = z.strictObject({ check: z.literal(true), ...credential });
 
 export const renewRequest = z.strictObject({ renew: z.literal(true) });
 

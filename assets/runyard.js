@@ -288,6 +288,12 @@
       default: return false;
     }
   }
+  // A click beside the links and buttons of a row opens it, but not one that ends a selection of its text.
+  document.addEventListener("click", (event) => {
+    const el = event.target instanceof Element ? event.target : document.body;
+    if (event.defaultPrevented || getSelection().toString() || el.closest("a, button, input, label, [role=menu]")) return;
+    open(el.closest("tr[data-row]"));
+  });
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
     const el = event.target instanceof Element ? event.target : document.body;

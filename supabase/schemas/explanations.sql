@@ -88,7 +88,7 @@ from (values
   (10, 'offline', 'Offline: {status}', 'Start it', 'The runners that may run it are offline.',
     'Start one of them, or assign another runner.'),
   (11, 'never_contacted', 'Never contacted', 'Start it with its id and token',
-    'The runner that may run it has never contacted the project.', 'Start it with its id and token.'),
+    'The runner that may run it was never in contact.', 'Start it: its page shows how, and makes a new token.'),
   (12, 'no_credential', 'Has no usable token or service account, so it cannot connect',
     'Rotate its token, or give it a service account that is enabled',
     'The runner that may run it has no usable token or service account, so it cannot connect.',

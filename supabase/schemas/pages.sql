@@ -232,6 +232,8 @@ begin
     'job', to_jsonb(v_job),
     'plan', (select to_jsonb(p) from public.provision_jobs as p where p.id = v_job.plan_job_id),
     'own_approval', private.own_approval(v_job),
+    'approvers', case when v_job.status = 'AWAITING_APPROVAL' then
+      regexp_replace(private.holders('job.approve', p_org, v_job.module_path), ' ha(s|ve) it\.$', '') end,
     'requesters', (select coalesce(jsonb_agg(r.user_id), '[]') from private.requesters(v_job) as r (user_id)),
     'variables', private.given_variables(v_job.id),
     'state', case when v_has_module then private.state_info(v_job.module_id) end,
@@ -503,8 +505,9 @@ language sql stable security definer set search_path = '' as $$
   with fleet as materialized (
     select w.id, w.is_shared, w.type, w.version, w.region, w.labels, w.is_draining or w.is_disabled as is_off, h.health,
       h.updates_itself
-    from private.seen_workers(p_org) as n (seen) cross join private.runner_health(p_org, null) as h
-    join public.workers as w on w.id = h.worker_id and (n.seen is null or w.is_shared or w.id = any (n.seen))
+    from private.seen_workers(p_org) as n (seen) cross join lateral private.runner_health(p_org, n.seen
+      || array(select w.id from public.workers as w where n.seen is not null and w.is_shared)) as h
+    join public.workers as w on w.id = h.worker_id
   ), value as (
     select 'version' as name, f.version as value from fleet as f
     union all

@@ -74,7 +74,7 @@ create function private.my_workers() returns setof uuid
 language plpgsql stable security definer set search_path = '' as $$
 declare
   v_seen pg_catalog.text[] := array(select private.my_prefixes());
-  v_orgs pg_catalog.uuid[] := array(select private.my_org_ids());
+  v_orgs pg_catalog.uuid[] := array(select distinct split_part(s, ':', 1)::pg_catalog.uuid from unnest(v_seen) as s);
 begin
   return query
   select w.id from public.workers as w where w.org_id = any (v_orgs) and w.is_assigned_to_all_modules
@@ -101,7 +101,7 @@ end;
 $$;
 create policy "Members see their runners and the shared ones" on public.workers
   for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids('module.read')))
-    or org_id = any(array(select private.my_org_ids())) and id = any(array(select private.my_workers())));
+    or id = any(array(select private.my_workers())));
 
 -- squawk-ignore adding-foreign-key-constraint, constraint-missing-not-valid
 alter table public.modules add constraint

@@ -17,6 +17,13 @@ PARTS = (
     ("replace", "±", "p-r", "violet"),
     ("delete", "−", "p-d", "red"),
 )
+MARKS = (
+    ("DONE", "circle-check", "t-grn", "done"),
+    ("RUNNING", "loader-circle", "t-blu ry-spin", "in progress"),
+    ("STOPPED", "circle-slash", "t-org", "begun, not ended"),
+    ("FAILED", "circle-x", "t-red", "failed"),
+    ("PENDING", "circle-dashed", "mut", "not begun"),
+)
 
 
 def _number(name: str) -> Any:
@@ -56,13 +63,13 @@ def _counts() -> rx.Component:
 
 
 def _mark(resource: rx.Var[Resource]) -> rx.Component:
+    """How far an apply came with a resource, in words: a phone has no tooltips."""
     return rx.match(
         resource.state,
-        ("DONE", icon("circle-check", class_name="t-grn", aria_label="done")),
-        ("RUNNING", icon("loader-circle", class_name="t-blu ry-spin", aria_label="in progress")),
-        ("STOPPED", icon("circle-slash", class_name="t-org", aria_label="begun, not ended")),
-        ("FAILED", icon("circle-x", class_name="t-red", aria_label="failed")),
-        ("PENDING", icon("circle-dashed", class_name="mut", aria_label="not yet")),
+        *(
+            (state, rx.el.span(icon(name, class_name=style), word, class_name="ry-row c6 mut sm"))
+            for state, name, style, word in MARKS
+        ),
         rx.fragment(),
     )
 

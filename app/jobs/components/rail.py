@@ -46,14 +46,17 @@ def _override() -> rx.Component:
             custom_attrs={"data-needed": ""},
         ),
         rx.el.div(plain_button("Approve my own", on_click=JobActionState.decide("override")), class_name="ry-acts"),
-        rx.el.small("You requested this job, and nobody else can approve it.", class_name="ry-hint"),
+        rx.el.small(
+            "You requested it. You may approve it all the same, as nobody else here can: give a reason.",
+            class_name="ry-hint",
+        ),
         class_name="ry-sheetpart",
     )
 
 
 def _still_asked(count: Any) -> rx.Component:
-    words = rx.cond(count == 1, "One more operator or admin", count.to_string() + " more operators or admins")
-    return rx.el.li(icon("circle-dashed", class_name="mut"), rx.el.div(words, class_name="grow mut"))
+    words = rx.cond(count == 1, "One more approval", count.to_string() + " more approvals")
+    return _item(icon("circle-dashed", class_name="mut"), words, "May approve: " + JobState.approvers)
 
 
 def _none_asked() -> rx.Component:

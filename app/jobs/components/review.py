@@ -50,7 +50,7 @@ def _own() -> Any:
     """The sentence that explains why the requester of a job cannot confirm it."""
     return rx.cond(
         JobState.own_rule == "alone",
-        "You requested this job and nobody else can approve it: give a reason under Approvals.",
+        "You requested it, and nobody else here can approve it: you may, with a reason, under Approvals.",
         "You requested this job, so somebody else approves it.",
     )
 

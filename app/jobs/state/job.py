@@ -53,6 +53,7 @@ class JobState(PlanPart, LogPart, LivePage, rx.State):
     approvals_received: int = 0
     has_decided: bool = False
     own_rule: str = ""
+    approvers: str = ""
     events: list[EventView] = []
     more_events: int = 0
     is_all_events: bool = False
@@ -137,6 +138,7 @@ class JobState(PlanPart, LogPart, LivePage, rx.State):
         self._assign("can_still_override", is_open)
         self._assign("has_decided", any(str(row["user_id"]) == user_id for row in answer["approvals"]))
         self._assign("own_rule", answer["own_approval"] if user_id in answer["requesters"] else "")
+        self._assign("approvers", answer["approvers"] or "")
         self._assign("given", [build_given(row) for row in answer["variables"]])
         self._assign("record", build_record(answer["record"]))
         self._assign("comments", [reviews.comment(row) for row in answer["comments"]])

@@ -39,7 +39,7 @@ ADVICE = {
         "minute on, sign-ins fail too. Set the machine's clock by NTP: timedatectl set-ntp true."),
     ),
     "never_contacted": (
-        "circle-dashed", "gray", "self-hosted", "It has never contacted the project.",
+        "circle-dashed", "gray", "self-hosted", "It was never in contact.",
         "Start it on its machine with the command and token that were shown. If you lost them, use Rotate token.",
     ),
     "outdated": (

@@ -16,7 +16,10 @@ from app.variables.state.variables import VariablesState
 from app.variables.view.rows import KINDS, VariableView
 
 State = VariablesState
-ABOUT = "The next job gets the first value that is set: enforced (outer first), run, module, groups, organisation."
+ABOUT = (
+    "The next job gets the first value that is set: enforced by a group above, of the run, the module, its groups, the "
+    "organisation. Inputs that follow another module's outputs are under Order."
+)
 # Hints on the value, by kind.
 HINTS = {
     "input": "JSON, or a text. Every member can read it.",

@@ -39,6 +39,7 @@ PAGE: dict[str, Any] = {
     "checks": [],
     "checked_by": None,
     "own_approval": "",
+    "approvers": None,
     "requesters": ["me"],
     "variables": [],
     "state": {"serial": 4, "versions": []},

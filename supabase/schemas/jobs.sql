@@ -521,7 +521,7 @@ begin
 end;
 $$;
 
--- Whether a plan or a drift check found changes. Outputs that no apply has written yet are no drift; resources are.
+-- Whether a plan or a drift check found changes. Only resources drift, not outputs that no apply has written yet.
 create function private.has_found_changes(p_type public.job_type, p_payload jsonb, p_summary jsonb) returns boolean
 language plpgsql immutable set search_path = '' as $$
 begin

@@ -2,7 +2,7 @@
 -- has that attempt: this fence makes requeueing safe. Logs are chunks, not lines (half the work, a third of the space),
 -- in one partition per day of the attempt's claim: so (job, attempt, seq) stays unique, and retention drops a table.
 -- Partitions live in `private`; readers go through the parent and its policy, and name the day (`log_day` of the job),
--- so that they lock and read one partition of 400. Chunks are not published: a wake-up tells how far the log is.
+-- so that they lock and read one partition of 400. Chunks are not published: a wake-up has the log's newest number.
 
 -- Without check constraints: check_chunks has checked every chunk, and they would be parsed again for every call.
 create table public.job_log_chunks (

@@ -505,8 +505,8 @@ language sql stable security definer set search_path = '' as $$
   with fleet as materialized (
     select w.id, w.is_shared, w.type, w.version, w.region, w.labels, w.is_draining or w.is_disabled as is_off, h.health,
       h.updates_itself
-    from private.seen_workers(p_org) as n (seen) cross join lateral private.runner_health(p_org,
-      case when n.seen is not null then n.seen || array(select s.id from public.workers as s where s.is_shared) end) as h
+    from private.seen_workers(p_org) as n (seen) cross join lateral private.runner_health(p_org, case
+      when n.seen is not null then n.seen || array(select s.id from public.workers as s where s.is_shared) end) as h
     join public.workers as w on w.id = h.worker_id
   ), value as (
     select 'version' as name, f.version as value from fleet as f

@@ -46,8 +46,10 @@ def test_the_requester_learns_whether_somebody_else_can_approve(world: World, or
     assert rule() == "alone"
     org.member("viewer")
     assert rule() == "alone"
-    org.member("operator")
+    other = org.member("operator")
     assert rule() == "others"
+    approvers = org.owner.call("job_page", p_org=org.id, p_number=1)["approvers"]
+    assert approvers == ", ".join(sorted([org.owner.email, other.email]))
     world.owner.connection.execute("update public.organizations set can_approve_own_jobs = true")
     assert rule() == ""
 

@@ -211,7 +211,7 @@ class Channel:
         if self._expiry is not None:
             self._expiry.cancel()
         # Not all at once: after a restart every channel was joined in the same moment.
-        check = self.hub.settings.token_check_seconds * random.uniform(0.5, 1)
+        check = self.hub.settings.check_seconds(len(self.hub.channels)) * random.uniform(0.5, 1)
         wait = min(self.identity.claims["exp"] - time.time(), check)
         self._expiry = asyncio.get_running_loop().call_later(max(wait, 0.01), self.line.run_later, self._confirm)
 

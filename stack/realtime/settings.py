@@ -25,6 +25,9 @@ class RealtimeSettings(BaseSettings):
     token_check_seconds: float = Field(
         default=60, description="How often a channel's token and rights are checked again; hosted: 300"
     )
+    checks_per_second: float = Field(
+        default=20, description="How many channels are checked again in a second at most; with more of them each waits"
+    )
     session_check_seconds: float = Field(
         default=2, description="How often sessions are checked: the channels of an ended one are closed"
     )
@@ -43,3 +46,7 @@ class RealtimeSettings(BaseSettings):
     policy_timeout_seconds: float = Field(default=3, description="Longest check of one batch against policies")
     batch_changes: int = Field(default=100, description="Changes checked against RLS in one go")
     stream_backlog: int = Field(default=2_000, description="Decoded changes that may wait before reading stops")
+
+    def check_seconds(self, channels: int) -> float:
+        """Return how often each of so many channels is checked again: thousands of idle ones must not keep a database busy."""
+        return max(self.token_check_seconds, channels / self.checks_per_second)

@@ -199,6 +199,8 @@ def test_the_list_of_jobs_updates_live_and_can_be_searched_and_filtered(
     page.get_by_role("button", name="Show all").click()
     product.rpc(owner.token, "cancel_job", {"p_job": id_of(product, owner, job)})
     expect(row).to_have_attribute("data-status", "CANCELLED")
+    row.get_by_text("edge/cdn").first.click()
+    page.wait_for_url(re.compile(f"/jobs/{job}$"))
 
 
 WIDTHS = (721, 785, 901, 1001, 1181, 1440)

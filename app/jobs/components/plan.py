@@ -63,11 +63,11 @@ def _counts() -> rx.Component:
 
 
 def _mark(resource: rx.Var[Resource]) -> rx.Component:
-    """How far an apply came with a resource, in words: a phone has no tooltips."""
+    """Show in words what an apply has done to a resource: a phone has no tooltips."""
     return rx.match(
         resource.state,
         *(
-            (state, rx.el.span(icon(name, class_name=style), word, class_name="ry-row c6 mut sm"))
+            (state, rx.el.span(icon(name, class_name=style), word, class_name="ry-row c6 mut"))
             for state, name, style, word in MARKS
         ),
         rx.fragment(),

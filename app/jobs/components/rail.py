@@ -124,7 +124,8 @@ def state() -> rx.Component:
         rx.el.span("Serial ", found.serial, class_name="num"),
         rx.fragment("Written ", ago(found.updated_at)),
     )
-    none = _item(icon("history", class_name="mut"), "No state yet", "The first apply writes it.")
+    writer = rx.cond(found.is_locked & is_mine, "This job has written none.", "The first apply writes it.")
+    none = _item(icon("history", class_name="mut"), "No state yet", writer)
     serial = rx.cond(found.own_at != "", own, rx.cond(found.updated_at != "", present, none))
     custom = {"data-testid": "state", "data-locked": found.is_locked}
     panel = titled_panel(

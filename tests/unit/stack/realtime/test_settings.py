@@ -1,4 +1,4 @@
-"""How often the rights of a joined channel are checked again."""
+"""The pace at which the rights of joined channels are checked again."""
 
 from stack.realtime.settings import RealtimeSettings
 

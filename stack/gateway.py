@@ -20,14 +20,16 @@ from stack.auth.access import Access
 from stack.auth.app import AuthApp
 from stack.auth.factors import Factors
 from stack.auth.federation import Federation
-from stack.auth.limits import Limiter, Limits, Options
+from stack.auth.limits import Limiter, Limits
 from stack.auth.mails import Mails
 from stack.auth.oidc import Oidc, Outgoing
 from stack.auth.passwords import Passwords
+from stack.auth.sealing import Seal
 from stack.auth.service import AuthService
 from stack.auth.sessions import AuthSessions
+from stack.auth.settings import Options
 from stack.auth.store import Store
-from stack.auth.tokens import KeyRing, Seal
+from stack.auth.tokens import KeyRing
 from stack.auth.users import seconds_of
 from stack.proxy import AtRoot, FunctionsProxy
 from stack.realtime.server import Realtime, create_realtime

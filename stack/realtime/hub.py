@@ -8,9 +8,10 @@ from stack.auth.tokens import ApiCaller
 from stack.realtime.database import Database
 from stack.realtime.errors import SESSION_ENDED
 from stack.realtime.feed import FeedListener, ReplicationFeed, StoredMessage
-from stack.realtime.policies import Authorizer, TokenVerifier
+from stack.realtime.policies import Authorizer
 from stack.realtime.settings import RealtimeSettings
 from stack.realtime.subscriptions import Room, Rooms, Subscriptions
+from stack.realtime.tokens import TokenVerifier
 
 
 class Subscriber(Protocol):

@@ -63,7 +63,7 @@ def _counts() -> rx.Component:
 
 
 def _mark(resource: rx.Var[Resource]) -> rx.Component:
-    """How far an apply came with a resource, in words: a phone has no tooltips."""
+    """Show the progress of an apply with a resource in words: a phone has no tooltips."""
     return rx.match(
         resource.state,
         *(

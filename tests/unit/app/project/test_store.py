@@ -124,7 +124,7 @@ def test_changed_touches_the_topics_it_names() -> None:
 
 
 def counts_again(table: str, **columns: Any) -> tuple[bool, bool]:
-    """Whether the overview and the facets are asked for after a change of these columns of a row that was known."""
+    """Whether the store requests the overview and the facets after a change of these columns of a row that was known."""
     store = OrgStore("org")
     store.put(table, row("a", 5, approvals_received=0, reason="asleep"))
     store.counts_old.clear()

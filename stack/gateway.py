@@ -5,7 +5,7 @@ import contextlib
 import logging
 import tomllib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -44,19 +44,17 @@ from stack.settings import Settings
 class ProjectConfig:
     """The settings of one project."""
 
-    schemas: tuple[str, ...] = ("public",)
-    most_rows: int = 1000
-    access_seconds: int = 3600
-    reuse_seconds: int = 10
-    shortest_password: int = 6
-    auth: Options = field(default_factory=Options)
+    schemas: tuple[str, ...]
+    most_rows: int
+    access_seconds: int
+    reuse_seconds: int
+    shortest_password: int
+    auth: Options
 
 
 def read_project(path: Path) -> ProjectConfig:
-    """Read the file if there is one."""
-    if not path.exists():
-        return ProjectConfig()
-    found = tomllib.loads(path.read_text())
+    """Read the file if there is one; what it does not set is as on hosted."""
+    found = tomllib.loads(path.read_text()) if path.exists() else {}
     api, auth = found.get("api", {}), found.get("auth", {})
     mail = auth.get("email", {})
     can_sign_up = auth.get("enable_signup", True) and mail.get("enable_signup", True)

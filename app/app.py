@@ -17,7 +17,8 @@ from app.frame.releases.state import ReleaseNotesState
 from app.frame.session import SessionState
 from app.guard.events import DenyByDefault
 from app.http.api import build_api
-from app.http.origins import with_headers, with_origin_advice
+from app.http.headers import with_headers
+from app.http.origins import with_origin_advice
 from app.jobs import job_page
 from app.jobs import page as jobs
 from app.jobs import routes as job_routes

@@ -5,7 +5,7 @@ import contextlib
 import logging
 import tomllib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,14 +20,16 @@ from stack.auth.access import Access
 from stack.auth.app import AuthApp
 from stack.auth.factors import Factors
 from stack.auth.federation import Federation
-from stack.auth.limits import Limiter, Limits, Options
+from stack.auth.limits import Limiter, Limits
 from stack.auth.mails import Mails
 from stack.auth.oidc import Oidc, Outgoing
 from stack.auth.passwords import Passwords
+from stack.auth.sealing import Seal
 from stack.auth.service import AuthService
 from stack.auth.sessions import AuthSessions
+from stack.auth.settings import Options
 from stack.auth.store import Store
-from stack.auth.tokens import KeyRing, Seal
+from stack.auth.tokens import KeyRing
 from stack.auth.users import seconds_of
 from stack.proxy import AtRoot, FunctionsProxy
 from stack.realtime.server import Realtime, create_realtime
@@ -42,19 +44,17 @@ from stack.settings import Settings
 class ProjectConfig:
     """The settings of one project."""
 
-    schemas: tuple[str, ...] = ("public",)
-    most_rows: int = 1000
-    access_seconds: int = 3600
-    reuse_seconds: int = 10
-    shortest_password: int = 6
-    auth: Options = field(default_factory=Options)
+    schemas: tuple[str, ...]
+    most_rows: int
+    access_seconds: int
+    reuse_seconds: int
+    shortest_password: int
+    auth: Options
 
 
 def read_project(path: Path) -> ProjectConfig:
-    """Read the file if there is one."""
-    if not path.exists():
-        return ProjectConfig()
-    found = tomllib.loads(path.read_text())
+    """Read the file if there is one; what it does not set is as on hosted."""
+    found = tomllib.loads(path.read_text()) if path.exists() else {}
     api, auth = found.get("api", {}), found.get("auth", {})
     mail = auth.get("email", {})
     can_sign_up = auth.get("enable_signup", True) and mail.get("enable_signup", True)

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from pydantic import AliasChoices, Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from stack.auth.limits import SignUp
+from stack.auth.settings import SignUp
 from wire import ports
 
 PROJECT = Path(__file__).resolve().parent.parent

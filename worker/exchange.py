@@ -87,13 +87,14 @@ async def _ask_azure(tenant: str, client: str, token: str) -> str:
     return f"Azure takes it for the application {client}"
 
 
-async def _post(cloud: str, address: str, **request: Any) -> dict[str, Any]:
+async def _post(cloud: str, address: str, authority: str = "", **request: Any) -> dict[str, Any]:
     """Post and return the answer; a refusal is raised with the cloud's own words, which have no token in them."""
     try:
-        async with httpx.AsyncClient(timeout=SECONDS) as http:
+        trusted = ssl.create_default_context(cadata=base64.b64decode(authority).decode()) if authority else True
+        async with httpx.AsyncClient(timeout=SECONDS, verify=trusted) as http:
             answer = await ask(http, "POST", address, seconds=SECONDS, **request)
         said = answer.json()
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, ssl.SSLError) as error:
         raise Retryable(f"{cloud} does not answer: {error}") from error
     if not answer.is_error and isinstance(said, dict):
         return said
@@ -101,25 +102,16 @@ async def _post(cloud: str, address: str, **request: Any) -> dict[str, Any]:
 
 
 def _words(said: Any) -> str:
-    """OAuth describes an error in a field of its own, Google's other services inside of the error."""
+    """OAuth describes an error in a field of its own, Google's other services inside of the error, Kubernetes beside it."""
     if not isinstance(said, dict):
         return "no words"
     error = said.get("error")
     inner = error.get("message") if isinstance(error, dict) else error
-    return str(said.get("error_description") or inner or "no words")
+    return str(said.get("error_description") or inner or said.get("message") or "no words")
 
 
 async def _review_self(server: str, authority: str, token: str) -> str:
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     address = f"{server.rstrip('/')}/apis/authentication.k8s.io/v1/selfsubjectreviews"
-    try:
-        trusted = ssl.create_default_context(cadata=base64.b64decode(authority).decode()) if authority else True
-        async with httpx.AsyncClient(timeout=SECONDS, verify=trusted) as http:
-            headers = {"authorization": f"Bearer {token}"}
-            answer = await ask(http, "POST", address, seconds=SECONDS, json=body, headers=headers)
-        said = answer.json()
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError, ssl.SSLError) as error:
-        raise Retryable(f"Kubernetes at {server} does not answer: {error}") from error
-    if answer.is_error:
-        raise Retryable(f"Kubernetes answered {answer.status_code}: {said.get('message')}")
+    said = await _post("Kubernetes", address, authority, json=body, headers={"authorization": f"Bearer {token}"})
     return f"Kubernetes takes it for {said['status']['userInfo']['username']}"

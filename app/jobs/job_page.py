@@ -8,14 +8,15 @@ from app.frame.layout import Route, page, page_key
 from app.frame.not_found import absent
 from app.frame.session import SessionState
 from app.jobs.components.attention import attention, check_note, failure, late_report, out_of_contact, slimmed
-from app.jobs.components.checks import checks_panel, policy_test_panel
+from app.jobs.components.checks import checks_panel
 from app.jobs.components.dialogs import job_dialogs
 from app.jobs.components.header import job_facts, job_head, stage_line
 from app.jobs.components.kept_states import kept_dialogs, kept_states
 from app.jobs.components.plan import plan_panel
+from app.jobs.components.policy_test import policy_test_panel
 from app.jobs.components.rail import approvals, events, given_variables, outputs, record, state
 from app.jobs.components.review import comments, decision_bar
-from app.jobs.components.table import Enable, why_panel
+from app.jobs.components.why import Enable, why_panel
 from app.jobs.log.panel import log, scripts, short_timeline, timeline
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState

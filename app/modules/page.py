@@ -15,9 +15,10 @@ from app.modules.components.group import group_detail
 from app.modules.components.repository import repository_dialogs
 from app.modules.components.state_change import state_change_dialog
 from app.modules.components.tree import MOVE_IN, module_picker, module_tree
-from app.modules.state.actions import ModuleActionState, StateChangeState
+from app.modules.state.actions import ModuleActionState
 from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import ModulesState
+from app.modules.state.state_change import StateChangeState
 from app.triggers.state.work import WorkState
 from app.ui.controls import link_button, page_link
 from app.ui.panel import empty, or_problem, skeleton_panels

@@ -24,7 +24,8 @@ from app.settings.state.policies import PoliciesState
 from app.settings.state.roles import RolesState
 from app.settings.state.service_accounts import AccountsState
 from app.settings.state.sign_in import SignInState
-from app.triggers.components.git import connections_panel, deliveries_panel, git_dialogs
+from app.triggers.components.git import connections_panel, git_dialogs
+from app.triggers.components.git_deliveries import deliveries_panel
 from app.triggers.components.git_logins import login_dialogs, logins_panel
 from app.triggers.components.notifications import notification_dialogs, notification_panels
 from app.triggers.state.git import GitState

@@ -14,10 +14,11 @@ import segno
 
 from stack.auth.access import Answer, Request, text_of
 from stack.auth.errors import AuthError, Unsupported, validation
-from stack.auth.limits import Limits, Options
+from stack.auth.limits import Limits
+from stack.auth.sealing import Seal
 from stack.auth.sessions import AuthSessions, SignedIn
+from stack.auth.settings import Options
 from stack.auth.store import Row, Store, Transaction
-from stack.auth.tokens import Seal
 
 DIGITS = 6
 STEP_SECONDS = 30

@@ -18,13 +18,15 @@ from psycopg.types.json import Jsonb
 
 from stack.auth.access import Answer, Request, text_of
 from stack.auth.errors import AuthError, validation
-from stack.auth.limits import Limits, SignUp
+from stack.auth.limits import Limits
 from stack.auth.mails import Mails
 from stack.auth.oidc import Oidc, Provider, ProviderFault, RefusedGrant
 from stack.auth.providers import Providers
+from stack.auth.sealing import Seal
 from stack.auth.sessions import AuthSessions
+from stack.auth.settings import SignUp
 from stack.auth.store import Row, Store, Transaction
-from stack.auth.tokens import KeyRing, Seal
+from stack.auth.tokens import KeyRing
 from stack.auth.users import clean_email, is_banned
 
 CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")

@@ -1,32 +1,11 @@
-"""The options of a project for accounts, and rate limits, counted in this process: one process serves one stack."""
+"""Rate limits, counted in this process: one process serves one stack."""
 
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 
 from stack.auth.errors import AuthError, too_many
-
-
-class SignUp(StrEnum):
-    """The people who can create an account: anybody, or those who are invited. The first account is the installation's either way."""
-
-    OPEN = "open"
-    INVITE = "invite"
-
-
-@dataclass(frozen=True)
-class Options:
-    """`supabase/config.toml`, and `RUNYARD_SIGN_UP`."""
-
-    can_sign_up: bool = True
-    site_url: str = "http://localhost:3000"
-    redirect_urls: tuple[str, ...] = ()
-    confirms_twice: bool = True
-    mail_seconds: float = 60
-    sign_up: SignUp = SignUp.INVITE
-
 
 MOST_KEYS = 10_000
 

@@ -7,9 +7,10 @@ from urllib.parse import urlencode
 
 from stack.auth.access import Answer, Request, text_of
 from stack.auth.errors import AuthError, Unsupported, too_many_mails
-from stack.auth.limits import Limits, Options
+from stack.auth.limits import Limits
 from stack.auth.outbox import Outbox
 from stack.auth.sessions import AuthSessions
+from stack.auth.settings import Options
 from stack.auth.store import Row, Store, Transaction
 from stack.auth.tokens import KeyRing
 from stack.auth.users import change_address, clean_email

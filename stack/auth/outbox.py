@@ -6,8 +6,8 @@ from datetime import datetime
 import orjson
 import psycopg
 
+from stack.auth.sealing import Seal
 from stack.auth.store import Transaction
-from stack.auth.tokens import Seal
 
 
 @dataclass(frozen=True)

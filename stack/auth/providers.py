@@ -10,8 +10,8 @@ from psycopg.types.json import Jsonb
 from stack.auth.access import Answer, Request, text_of
 from stack.auth.errors import AuthError, Unsupported, validation
 from stack.auth.oidc import Provider
+from stack.auth.sealing import Seal
 from stack.auth.store import Row, Store, Transaction
-from stack.auth.tokens import Seal
 from stack.auth.users import moment
 
 IDENTIFIER = re.compile(r"custom:[a-z0-9][a-z0-9:-]{0,41}[a-z0-9]")

@@ -8,10 +8,11 @@ from stack.auth.access import Answer, Request, text_of
 from stack.auth.errors import AuthError, Unsupported, invalid_credentials, validation
 from stack.auth.factors import Factors, need_second
 from stack.auth.federation import Federation
-from stack.auth.limits import Limits, Options, SignUp
+from stack.auth.limits import Limits
 from stack.auth.mails import Mails
 from stack.auth.passwords import Passwords
 from stack.auth.sessions import AuthSessions
+from stack.auth.settings import Options, SignUp
 from stack.auth.store import Row, Store, Transaction
 from stack.auth.users import change_user, clean_email, clean_metadata, create_user, identity_data, user_json
 

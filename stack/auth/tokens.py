@@ -1,4 +1,4 @@
-"""Signing and checking JSON web tokens, ES256 with our own key; and sealing values that the database keeps and must not be able to read."""
+"""Signing and checking JSON web tokens, ES256 with our own key."""
 
 import base64
 import binascii
@@ -8,13 +8,12 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from hashlib import sha256
 from typing import Any
 
 import orjson
-from joserfc import jwe, jws
+from joserfc import jws
 from joserfc.errors import BadSignatureError, JoseError
-from joserfc.jwk import ECKey, OctKey
+from joserfc.jwk import ECKey
 
 SKEW_SECONDS = 30
 CACHE_LIMIT = 4096
@@ -179,21 +178,3 @@ def _number(claims: dict[str, Any], name: str) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TokenError(f"The JWT '{name}' claim must be a number", fault=Fault.CLAIMS)
     return value
-
-
-HEADER = {"alg": "dir", "enc": "A256GCM"}
-
-
-class Seal:
-    """Seals and opens texts of one purpose; a text sealed for another does not open."""
-
-    def __init__(self, purpose: str, secret: str) -> None:
-        self._key = OctKey.import_key(sha256(f"{purpose}:{secret}".encode()).digest())
-
-    def close(self, content: bytes) -> str:
-        """Seal the content."""
-        return jwe.encrypt_compact(HEADER, content, self._key)
-
-    def open(self, sealed: str) -> bytes:
-        """Open sealed content."""
-        return jwe.decrypt_compact(sealed, self._key).plaintext or b""

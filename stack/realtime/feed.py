@@ -44,29 +44,18 @@ log = logging.getLogger("stack.realtime")
 MESSAGES = ("realtime", "messages")
 
 
-@dataclass(frozen=True, slots=True)
-class FeedListener:
-    """The feed's callbacks: for stored broadcasts, the start and the break of the stream, and a changed publication."""
-
-    on_message: Callable[[StoredMessage], None]
-    on_live: Callable[[], None]
-    on_down: Callable[[], None]
-    on_publication: Callable[[], None]
-
-
+@dataclass
 class ReplicationFeed:
     """Runs for ever; `is_live` is true while changes arrive."""
 
-    def __init__(
-        self, database_url: str, replication_url: str, settings: RealtimeSettings,
-        subscriptions: Subscriptions, listener: FeedListener,
-    ) -> None:  # fmt: skip
-        self._database_url = database_url
-        self._replication_url = replication_url
-        self._settings = settings
-        self._subscriptions = subscriptions
-        self._listener = listener
-        self.is_live = False
+    database_url: str
+    replication_url: str
+    settings: RealtimeSettings
+    subscriptions: Subscriptions
+    on_message: Callable[[StoredMessage], None]
+    # The stream has started, or the publication is another one.
+    on_tables: Callable[[], None]
+    is_live: bool = False
 
     async def run(self) -> None:
         """Stream until cancelled, opening the stream again whenever it breaks."""
@@ -79,21 +68,21 @@ class ReplicationFeed:
                 log.exception("WAL stream failed, trying again")
             finally:
                 self._set_live(is_live=False)
-            await asyncio.sleep(self._settings.stream_retry_seconds)
+            await asyncio.sleep(self.settings.stream_retry_seconds)
 
     async def _stream_once(self) -> None:
-        async with self._connection() as connection, open_stream(self._replication_url) as stream:
-            backlog: asyncio.Queue[Message] = asyncio.Queue(self._settings.stream_backlog)
-            session = FeedSession(connection, self._settings, self._subscriptions, self._listener)
+        async with self._connection() as connection, open_stream(self.replication_url) as stream:
+            backlog: asyncio.Queue[Message] = asyncio.Queue(self.settings.stream_backlog)
+            session = FeedSession(connection, self)
             await session.refresh()
             self._set_live(is_live=True)
             await _until_first_failure(_fill(stream, backlog), stream.report_forever(), session.work(backlog))
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[AsyncConnection]:
-        timeout = f"-c statement_timeout={int(self._settings.policy_timeout_seconds * 1000)}"
+        timeout = f"-c statement_timeout={int(self.settings.policy_timeout_seconds * 1000)}"
         connection = await AsyncConnection.connect(
-            self._database_url,
+            self.database_url,
             autocommit=True,
             options=f"{TEXT_OPTIONS} {timeout}",
             application_name="realtime_changes",
@@ -109,7 +98,8 @@ class ReplicationFeed:
         if is_live == self.is_live:
             return
         self.is_live = is_live
-        (self._listener.on_live if is_live else self._listener.on_down)()
+        # Nothing comes through while the stream is down, and nothing is replayed afterwards.
+        (self.on_tables if is_live else self.subscriptions.clear)()
 
 
 async def _until_first_failure(*parts: Coroutine[Any, Any, None]) -> None:
@@ -133,17 +123,15 @@ async def _fill(stream: WalStream, backlog: asyncio.Queue[Message]) -> None:
 class FeedSession:
     """The parts that one stream needs while it lasts: relations as announced, the catalogue, the gate."""
 
-    def __init__(
-        self, connection: AsyncConnection, settings: RealtimeSettings,
-        subscriptions: Subscriptions, listener: FeedListener,
-    ) -> None:  # fmt: skip
+    def __init__(self, connection: AsyncConnection, feed: ReplicationFeed) -> None:
         self._connection = connection
-        self._settings = settings
-        self._subscriptions = subscriptions
-        self._listener = listener
+        self._feed = feed
+        self._settings, self._subscriptions = feed.settings, feed.subscriptions
         self._catalog = ReplicationCatalog(connection)
         self._gate = VisibilityGate(connection)
-        self._fanout = ChangeFanout(connection, self._gate, self._catalog, subscriptions, settings.max_record_bytes)
+        self._fanout = ChangeFanout(
+            connection, self._gate, self._catalog, feed.subscriptions, feed.settings.max_record_bytes
+        )
         self._relations: dict[int, Relation] = {}
         self._begin = Begin(0, 0)
         self._published: PublishedTables | None = None
@@ -171,7 +159,7 @@ class FeedSession:
         self._catalog.forget()
         published = await published_tables(self._connection)
         if self._published is not None and published != self._published:
-            self._listener.on_publication()
+            self._feed.on_tables()
         self._published = published
 
     async def _batch(self, messages: list[Message]) -> None:
@@ -221,7 +209,7 @@ class FeedSession:
         row = dict(zip((item.name for item in relation.fields), message.new, strict=True))
         stored = read_message(row)
         if stored is not None:
-            self._listener.on_message(stored)
+            self._feed.on_message(stored)
 
 
 def read_message(row: Mapping[str, object]) -> StoredMessage | None:

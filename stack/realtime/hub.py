@@ -7,10 +7,11 @@ from stack.auth.limits import Limiter
 from stack.auth.tokens import ApiCaller
 from stack.realtime.database import Database
 from stack.realtime.errors import SESSION_ENDED
-from stack.realtime.feed import FeedListener, ReplicationFeed, StoredMessage
-from stack.realtime.policies import Authorizer, TokenVerifier
+from stack.realtime.feed import ReplicationFeed, StoredMessage
+from stack.realtime.policies import Authorizer
 from stack.realtime.settings import RealtimeSettings
 from stack.realtime.subscriptions import Room, Rooms, Subscriptions
+from stack.realtime.tokens import TokenVerifier
 
 
 class Subscriber(Protocol):
@@ -48,12 +49,8 @@ class RealtimeHub:
         self.channels: set[Subscriber] = set()
         self.sockets: set[object] = set()
         self.users: set[object] = set()
-        # Nothing comes through while the stream is down, and nothing is replayed afterwards.
-        suspend = self.subscriptions.clear
-        listener = FeedListener(self._announce, self._resubscribe, suspend, self._resubscribe)
-        self.feed = ReplicationFeed(
-            addresses.database_url, addresses.replication_url, settings, self.subscriptions, listener
-        )
+        urls = addresses.database_url, addresses.replication_url
+        self.feed = ReplicationFeed(*urls, settings, self.subscriptions, self._announce, self._resubscribe)
 
     async def close_ended(self) -> None:
         """Close the channels of sessions that Auth has ended, by one query for all of them."""

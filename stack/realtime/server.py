@@ -18,9 +18,9 @@ from stack.realtime.database import QUERIES
 from stack.realtime.errors import DatabaseAway, TokenRefused
 from stack.realtime.frames import VERSION
 from stack.realtime.hub import Addresses, RealtimeHub
-from stack.realtime.policies import TokenVerifier
 from stack.realtime.settings import RealtimeSettings
 from stack.realtime.socket import Socket
+from stack.realtime.tokens import TokenVerifier
 from stack.secrets import Secrets
 from stack.settings import Settings
 

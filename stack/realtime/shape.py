@@ -1,10 +1,17 @@
 """Changes in Supabase's message shape."""
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
 
 import orjson
+from psycopg.adapt import Transformer
+from psycopg.postgres import types
+from psycopg.pq import Format
 
-from stack.realtime.catalog import RoleView, Table, commit_timestamp
+from stack.realtime.catalog import RoleView, Table
 from stack.realtime.stream import Begin, Missing, Relation, Row, RowChange
 
 SMALL_VALUE_BYTES = 64
@@ -12,6 +19,14 @@ TOO_LARGE = "Error 413: Payload Too Large"
 NO_PRIMARY_KEY = "Error 400: Bad Request, no primary key"
 
 Values = dict[str, str | None]
+Converter = Callable[[str], bytes]
+
+NUMBERS = frozenset({"int2", "int4", "int8", "oid", "float4", "float8", "numeric"})
+DOCUMENTS = frozenset({"json", "jsonb"})
+NOT_JSON_NUMBER = frozenset({"NaN", "Infinity", "-Infinity"})
+OFFSET = re.compile(r"([+-]\d\d)(:\d\d)?$")
+# Reads the literal of any array: the elements are texts.
+READ_TEXTS = Transformer().get_loader(types["text"].array_oid, Format.TEXT).load
 
 
 @dataclass(slots=True)
@@ -120,8 +135,9 @@ def _value(change: Change, name: str, is_new: bool) -> bytes:
     """One value as JSON, converted once however many roles look at it."""
     key = (is_new, name)
     if key not in change.fragments:
-        text = (change.new if is_new else change.old)[name]
-        change.fragments[key] = b"null" if text is None else change.table.columns[name].to_json(text)
+        text, column = (change.new if is_new else change.old)[name], change.table.columns[name]
+        value = b"null" if text is None else value_to_json(text, column.base_type, column.element_type)
+        change.fragments[key] = value
     return change.fragments[key]
 
 
@@ -129,3 +145,48 @@ def _size(change: Change) -> int:
     known = change.table.columns
     rows = ((True, change.new), (False, change.old))
     return sum(len(name) + len(_value(change, name, is_new)) for is_new, row in rows for name in row if name in known)
+
+
+def to_json(text: str) -> bytes:
+    """Any text as a JSON string."""
+    return orjson.dumps(text)
+
+
+def timestamptz_to_json(text: str) -> bytes:
+    """ISO 8601 with a `T` and minutes in the offset."""
+    if not text[:1].isdigit():
+        return to_json(text)
+    return to_json(OFFSET.sub(lambda found: found[1] + (found[2] or ":00"), text.replace(" ", "T", 1)))
+
+
+BY_NAME: dict[str, Converter] = {
+    # Digits beyond a float's precision are kept.
+    **dict.fromkeys(NUMBERS, lambda text: to_json(text) if text in NOT_JSON_NUMBER else text.encode()),
+    **dict.fromkeys(DOCUMENTS, str.encode),
+    "bool": lambda text: b"true" if text == "t" else b"false",
+    "bytea": lambda text: to_json(text.removeprefix("\\x")),
+    # Infinity stays a word.
+    "timestamp": lambda text: to_json(text.replace(" ", "T", 1) if text[:1].isdigit() else text),
+    "timestamptz": timestamptz_to_json,
+}
+
+
+def value_to_json(text: str, base_type: str, element_type: str | None) -> bytes:
+    """A value as `to_jsonb` would write it; an array of `element_type`, of any depth, as a JSON array."""
+    if element_type is None:
+        return BY_NAME.get(base_type, to_json)(text)
+    return _list_to_json(READ_TEXTS(text.encode()), BY_NAME.get(element_type, to_json))
+
+
+def _list_to_json(items: list[Any], element: Converter) -> bytes:
+    parts = (
+        b"null" if item is None else _list_to_json(item, element) if isinstance(item, list) else element(item)
+        for item in items
+    )
+    return b"[" + b",".join(parts) + b"]"
+
+
+def commit_timestamp(microseconds: int) -> str:
+    """A commit's time in UTC with milliseconds, `2026-11-15T00:30:37.927Z`."""
+    at = datetime.fromtimestamp(microseconds // 1_000_000, UTC)
+    return f"{at:%Y-%m-%dT%H:%M:%S}.{microseconds // 1000 % 1000:03d}Z"

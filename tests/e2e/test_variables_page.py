@@ -15,7 +15,7 @@ from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
 from tests.e2e.test_work_pages import enqueue, make_module, owner
 from worker.api.replies import GivenVariable
-from worker.attempt.sealed_values import Keys
+from worker.attempt.variables import Keys
 
 __all__ = ["owner"]
 pytestmark = pytest.mark.timeout(900)

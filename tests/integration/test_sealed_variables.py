@@ -17,7 +17,7 @@ from cli.variables import sealing
 from tests.integration.worker_bench import Bench, bench
 from tests.support.stack import RunningStack
 from tests.support.terminal import Terminal
-from worker.attempt.sealed_values import Keys
+from worker.attempt.variables import Keys
 
 __all__ = ["bench"]
 SECRET = "plover-93-xyzzy-plugh"

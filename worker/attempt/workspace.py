@@ -18,8 +18,8 @@ from worker.api.replies import BoundValues, ClaimedJob, JobRef
 from worker.attempt.context import JobContext
 from worker.attempt.control import JobControl
 from worker.attempt.output_watch import OutputWatch
-from worker.attempt.sealed_values import JobVariables, Keys
 from worker.attempt.spec import JobSpec
+from worker.attempt.variables import JobVariables, Keys
 from worker.children.child import STARVED, Command, memory_kills
 from worker.enums import JobPhase
 from worker.errors import EngineKilled, JobFailed, RunnerUnfit, WorkerError

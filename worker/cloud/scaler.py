@@ -7,8 +7,10 @@ from enum import StrEnum
 from math import ceil
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from worker.api.server import Server
-from worker.clock import Clock
+from worker.clock import Clock, wait_for_wake_up
 from worker.errors import Rejected, Retryable, WorkerError
 from worker.runtime_log import get_logger
 
@@ -56,6 +58,10 @@ class Memory:
     started_at: datetime | None = None
     boot_failures: int = 0
     broken_until: datetime | None = None
+
+
+# Read from the database and written back as JSON; an empty one is a fresh start.
+MEMORY = TypeAdapter(Memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,21 +191,11 @@ class Scaler:
             except Retryable as error:
                 self._log.debug("the numbers could not be read", why=error.message)
                 has_cloud = True
-            await self._wait(self._poll_seconds if has_cloud else QUIET_SECONDS)
+            await wait_for_wake_up(self._wake_up, self._poll_seconds if has_cloud else QUIET_SECONDS)
 
     def wake(self) -> None:
         """Poll at once: a job has ended here, and it may have been a deployment."""
         self._wake_up.set()
-
-    async def _wait(self, seconds: float) -> None:
-        woken = asyncio.create_task(self._wake_up.wait())
-        slept = asyncio.create_task(self._clock.sleep(seconds))
-        try:
-            await asyncio.wait([woken, slept], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            woken.cancel()
-            slept.cancel()
-        self._wake_up.clear()
 
     async def poll(self) -> bool:
         """Decide once about every runner; return whether there are any."""
@@ -218,8 +214,8 @@ class Scaler:
         return bool(reply["has_cloud"])
 
     async def _decide(self, entry: dict[str, Any]) -> None:
-        load = Load(**entry["load"])
-        decision = plan(Limits(**entry["limits"]), load, read_memory(entry["memory"]), datetime.now(UTC))
+        load, known = Load(**entry["load"]), {name: each for name, each in entry["memory"].items() if each is not None}
+        decision = plan(Limits(**entry["limits"]), load, MEMORY.validate_python(known), datetime.now(UTC))
         self._log.debug("planned", runner=entry["name"], verdict=decision.verdict, why=decision.reason)
         if decision.desired != load.desired and not self._is_rehearsal:
             await asyncio.to_thread(self._act, entry, decision.desired)
@@ -238,26 +234,13 @@ class Scaler:
         set_count(entry, self._url, count)
 
 
-def read_memory(stored: dict[str, Any]) -> Memory:
-    """Read what the last decision remembered; nothing is a fresh start."""
-    times = {
-        name: datetime.fromisoformat(stored[name]) if stored.get(name) else None
-        for name in ("surplus_since", "started_at", "broken_until")
-    }
-    return Memory(boot_failures=int(stored.get("boot_failures") or 0), **times)
-
-
 def as_record(decision: Decision, load: Load, *, is_rehearsal: bool) -> dict[str, Any]:
     """Write a decision as the ledger keeps it."""
-    memory = {
-        key: value.isoformat() if isinstance(value, datetime) else value
-        for key, value in asdict(decision.memory).items()
-    }
     return {
         "desired": decision.desired,
         "verdict": decision.verdict.value,
         "reason": decision.reason,
         "load": asdict(load),
-        "memory": memory,
+        "memory": MEMORY.dump_python(decision.memory, mode="json"),
         "dry_run": is_rehearsal,
     }

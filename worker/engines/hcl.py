@@ -12,9 +12,10 @@ from worker.attempt.spec import StateChange
 from worker.attempt.workspace import Workspace, fetch_artifact
 from worker.engines import plan_summary
 from worker.engines.apply_events import ApplyEvents, follow_file, hcl_event, printed_event
-from worker.engines.module_backend import check_backend, provider_cache, settle_backend
+from worker.engines.module_backend import check_backend, settle_backend
+from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_changes import CHANGES_ARTIFACT, changes_of, settle_drift
-from worker.engines.redacted_plan import secret_outputs, shown_outputs
+from worker.engines.plugin_cache import provider_cache
 from worker.engines.rescue import errored_state, keep_errored_state
 from worker.engines.sealed_plan import SHA256, load_sealed, opened_plan, seal_plan, sealed_bytes
 from worker.enums import EngineName, StateAction

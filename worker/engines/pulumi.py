@@ -8,10 +8,10 @@ from worker.attempt.workspace import Workspace, fetch_artifact
 from worker.engines.apply_events import ApplyEvents, follow_file, pulumi_event
 from worker.engines.hcl import PLAN_ARTIFACT
 from worker.engines.module_backend import lock_info
+from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_changes import CHANGES_ARTIFACT, settle_drift
 from worker.engines.plan_summary import CHANGE_DIGEST
 from worker.engines.pulumi_events import as_plan, as_summary, change_digest, read_changes, read_summary
-from worker.engines.redacted_plan import secret_outputs, shown_outputs
 from worker.engines.sealed_plan import SHA256, load_sealed, opened_plan, seal_plan, sealed_bytes
 from worker.enums import JobType
 from worker.errors import EngineKilled, JobFailed

@@ -1,13 +1,11 @@
-"""A plan's JSON without the values that nobody but its runner may see, and what later tests of policies cannot judge in it."""
+"""A plan's JSON without the values that nobody but its runner may see: what later tests of policies read."""
 
 import gzip
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from worker.logs.texts import Mask, masked
-
-LARGEST_VALUE = 16 * 1024
 
 REDACTED_ARTIFACT = "redacted-plan.json.gz"
 # In the place of a sensitive value, so that a rule still sees that there is one.
@@ -99,86 +97,3 @@ def _masked(plan: dict[str, Any], mask: Mask) -> bytes:
         # Something that is not a text was masked. One by one they are masked thirty times slower, and in their bounds.
         text = json.dumps(masked(plan, mask))
     return text.encode()
-
-
-def shown_outputs(outputs: Mapping[str, Any], mask: Mask) -> dict[str, Any]:
-    """Mask the JSON of `output -json` for the job's result; `mask` hides what else is secret."""
-    return {name: _shown(entry, mask) for name, entry in sorted(outputs.items()) if isinstance(entry, Mapping)}
-
-
-def secret_outputs(outputs: Mapping[str, Any]) -> list[str]:
-    """List the sensitive texts, so that they can be masked in hooks that follow."""
-    entries = (entry for entry in outputs.values() if isinstance(entry, Mapping))
-    return [entry["value"] for entry in entries if entry.get("sensitive") and isinstance(entry.get("value"), str)]
-
-
-def _shown(entry: Mapping[str, Any], mask: Mask) -> dict[str, Any]:
-    is_sensitive = bool(entry.get("sensitive"))
-    value = entry.get("value")
-    is_too_long = len(str(value)) > LARGEST_VALUE
-    return {
-        "sensitive": is_sensitive,
-        "type": entry.get("type"),
-        "value": None if is_sensitive or is_too_long else masked(value, mask),
-        **({"is_truncated": True} if is_too_long and not is_sensitive else {}),
-    }
-
-
-MOST = 10
-_MASKED = "***"
-# Parts of a plan that a redacted one does not have.
-_ABSENT = ("prior_state", "constant_value")
-# Rules that name this look for themselves at what is known only after the apply.
-_AWARE = "after_unknown"
-
-
-def names_in(tree: Any) -> Iterator[str]:
-    """Yield the texts in rules as OPA parses them: the keys that they read are among these."""
-    if isinstance(tree, dict):
-        if tree.get("type") == "string":
-            yield str(tree.get("value"))
-        for each in tree.values():
-            yield from names_in(each)
-    elif isinstance(tree, list):
-        for each in tree:
-            yield from names_in(each)
-
-
-def unclear_reads(plan: dict[str, Any], names: frozenset[str]) -> list[dict[str, Any]]:
-    """List what rules that read these keys do not find in a redacted plan."""
-    found = [unclear(f"The rules read {name}, which no redacted plan has.") for name in _ABSENT if name in names]
-    for row in plan.get("resource_changes") or []:
-        change, address = row.get("change") or {}, str(row.get("address") or "")
-        hidden = {*_keys_of(change.get("before"), _is_hidden), *_keys_of(change.get("after"), _is_hidden)} & names
-        later = set() if _AWARE in names else {*_keys_of(change.get("after_unknown"), _is_true)} & names
-        found += [unclear(f"The rules read {key}, which is hidden in this plan.", address) for key in sorted(hidden)]
-        found += [unclear(f"The rules read {key}, which is known after the apply.", address) for key in sorted(later)]
-    values = [plan.get(part) for part in ("variables", "output_changes")]
-    outer = {*_keys_of(values, _is_hidden)} & names
-    found += [unclear(f"The rules read {key}, which is hidden in this plan.", key) for key in sorted(outer)]
-    return found[:MOST]
-
-
-def unclear(text: str, resource: str = "") -> dict[str, Any]:
-    """Return the message of a plan that cannot be judged."""
-    return {"rule": "", "kind": "unclear", "text": text, "resource": resource[:500], "hint": ""}
-
-
-def _is_hidden(value: Any) -> bool:
-    return isinstance(value, str) and (value == HIDDEN or _MASKED in value)
-
-
-def _is_true(value: Any) -> bool:
-    return value is True
-
-
-def _keys_of(part: Any, is_wanted: Any, key: str = "") -> Iterator[str]:
-    """Yield the keys of the values that are wanted, however deep; of a variable's or an output's value its name."""
-    if isinstance(part, dict):
-        for name, value in part.items():
-            yield from _keys_of(value, is_wanted, key if name in ("value", "before", "after") and key else str(name))
-    elif isinstance(part, list):
-        for each in part:
-            yield from _keys_of(each, is_wanted, key)
-    elif key and is_wanted(part):
-        yield key

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from worker.api.replies import JobRef
 from worker.api.server import Server
-from worker.clock import Clock, backoff
+from worker.clock import Clock, backoff, wait_for_wake_up
 from worker.errors import Fatal, Fenced, Rejected, Retryable
 from worker.logs.spool import Chunk, Spool
 from worker.runtime_log import get_logger
@@ -57,7 +57,8 @@ class Shipper:
         while self.refusal is None and not (self._is_closing and self._next > self._spool.last_seq):
             self._cut_when_due()
             if self._next > self._spool.last_seq:
-                await self._wait()
+                pause = min(1.0, max(0.01, self._batch.due_at() - self._clock.monotonic()))
+                await wait_for_wake_up(self._wake_up, pause)
                 continue
             try:
                 await self._send_some()
@@ -99,17 +100,6 @@ class Shipper:
         if self._batch.due_at() <= self._clock.monotonic():
             self._spool.cut()
             self._batch.sent(self._clock.monotonic())
-
-    async def _wait(self) -> None:
-        self._wake_up.clear()
-        if self._is_closing:
-            return
-        pause = min(1.0, max(0.0, self._batch.due_at() - self._clock.monotonic()))
-        try:
-            async with asyncio.timeout(pause or 0.01):
-                await self._wake_up.wait()
-        except TimeoutError:
-            return
 
     async def _send_some(self) -> None:
         chunks = self._some(self._next, self._spool.last_seq)

@@ -206,20 +206,20 @@ def secrets_layer(folders: Iterable[Path], problems: list[Problem]) -> Layer:
         for file in sorted(folder.iterdir()) if folder.is_dir() else ():
             path = path_of_variable(file.name)
             if path and file.is_file():
-                read_secret(layer, file, path, problems)
+                read_secret(layer, file, path, f"file {file}", problems)
     return layer
 
 
-def read_secret(layer: Layer, file: Path, path: tuple[str, ...], problems: list[Problem]) -> None:
-    """Put the content of a file that is named like a variable."""
+def read_secret(layer: Layer, file: Path, path: tuple[str, ...], place: str, problems: list[Problem]) -> None:
+    """Put the content of a file that is named like a variable, or by a `_FILE` variable."""
     try:
-        layer.put(path, file.read_text(encoding="utf-8").rstrip("\r\n"), f"file {file}")
-        remember_place(layer, path, f"file:{file}", f"file {file}")
+        layer.put(path, file.expanduser().read_text(encoding="utf-8").rstrip("\r\n"), place)
+        remember_place(layer, path, f"file:{file}", place)
     except PermissionError:
         remedy = f"user {os.getuid()}, as whom the runner runs, may not read it; give them the file (chown)"
-        problems.append(Problem(".".join(path), remedy, f"file {file}"))
+        problems.append(Problem(".".join(path), remedy, place))
     except (OSError, UnicodeDecodeError) as error:
-        problems.append(Problem(".".join(path), f"cannot be read: {error}", f"file {file}"))
+        problems.append(Problem(".".join(path), f"cannot be read: {error}", place))
 
 
 def environment_layer(environ: Mapping[str, str], problems: list[Problem]) -> Layer:
@@ -235,18 +235,8 @@ def environment_layer(environ: Mapping[str, str], problems: list[Problem]) -> La
         elif name.endswith("_COMMAND") and (path := PLACES.get(FLAT_NAMES.get(name.removesuffix("_COMMAND"), ()))):
             layer.put(path, f"command:{value}", f"environment variable {name}")
         elif name.endswith("_FILE") and (path := FLAT_NAMES.get(name.removesuffix("_FILE"))):
-            read_named_file(layer, name, Path(value), path, problems)
+            read_secret(layer, Path(value), path, f"environment variable {name}={value}", problems)
     return layer
-
-
-def read_named_file(layer: Layer, name: str, file: Path, path: tuple[str, ...], problems: list[Problem]) -> None:
-    """Put the content of a file that a `_FILE` variable names."""
-    place = f"environment variable {name}"
-    try:
-        layer.put(path, file.expanduser().read_text(encoding="utf-8").strip(), f"{place}={file}")
-        remember_place(layer, path, f"file:{file}", f"{place}={file}")
-    except OSError as error:
-        problems.append(Problem(".".join(path), f"cannot read {file}: {error.strerror}", place))
 
 
 def remember_place(layer: Layer, path: tuple[str, ...], source: str, place: str) -> None:

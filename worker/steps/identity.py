@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -241,21 +241,23 @@ def _remove_tokens(space: Workspace, issued: IssuedTokens, why: str) -> None:
 
 def _withhold(space: Workspace, kind: str) -> None:
     """Take the machine's credentials for a provider away: without its identity, the job would act as the machine."""
-    dropped = sorted(name for name in space.env if name.startswith(PROVIDER_VARIABLES.get(kind, ())))
-    space.env = {name: value for name, value in space.env.items() if name not in dropped}
-    left_out = f"; left out of its environment: {', '.join(dropped)}" if dropped else ""
+    left_out = _leave_out(space, [name for name in space.env if name.startswith(PROVIDER_VARIABLES.get(kind, ()))])
     space.say(f"Identity {kind} is withheld from the plan of a pull request{left_out}")
+
+
+def _leave_out(space: Workspace, names: Iterable[str]) -> str:
+    dropped = sorted(space.env.keys() & set(names))
+    space.env = {name: value for name, value in space.env.items() if name not in dropped}
+    return f"; left out of its environment: {', '.join(dropped)}" if dropped else ""
 
 
 def _configure(space: Workspace, files: IdentityFiles) -> None:
     setup = set_up(files)
     for path, content in setup.files.items():
         replace_own(space.root, path, content)
-    dropped = sorted(name for name in setup.rivals if name in space.env)
-    kept = {name: value for name, value in space.env.items() if name not in setup.rivals}
-    space.env = {**kept, **setup.variables}
+    left_out = _leave_out(space, setup.rivals)
+    space.env = {**space.env, **setup.variables}
     role = files.setting("role") or files.setting("account") or files.setting("client_id")
-    left_out = f"; left out of its environment: {', '.join(dropped)}" if dropped else ""
     space.say(f"Identity {files.identity.name}, phase {files.phase}{f': {role}' if role else ''}{left_out}")
 
 

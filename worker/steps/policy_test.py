@@ -12,9 +12,11 @@ from typing import Any
 
 from worker.attempt.workspace import Workspace
 from worker.children.users import COOKIE_VARIABLE
-from worker.engines.redacted_plan import REDACTED_ARTIFACT, redacted_plan, unclear, unclear_reads
+from worker.engines.redacted_plan import REDACTED_ARTIFACT, redacted_plan
+from worker.engines.unclear import unclear, unclear_reads
 from worker.errors import JobFailed
-from worker.steps.policies import HOW, MISSING, CheckCommand, Rules, find_opa, is_command, needs_cost
+from worker.steps.check_command import CheckCommand
+from worker.steps.policies import HOW, MISSING, Rules, find_opa, is_command, needs_cost
 
 # Rules that cannot be evaluated for so many plans in a row will not be for the others.
 MOST_ERRORS = 3

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.jobs.state.plan import LogPart, PlanPart
+from app.jobs.state.log import LogPart
+from app.jobs.state.plan import PlanPart
 from app.jobs.view import checks as policy_checks
 from app.jobs.view import detail, kept_states, queue, reviews, timeline, words
 from app.jobs.view import policy_test as policy_tests

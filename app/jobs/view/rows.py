@@ -1,4 +1,4 @@
-"""The rows of the jobs table."""
+"""The table of jobs: its rows, and the filter that chooses them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -5,7 +5,7 @@ from typing import Any
 import reflex as rx
 
 from app.modules.state.actions import ModuleActionState
-from app.modules.view.contents import Difference
+from app.modules.view.compare import Difference
 from app.ui.controls import act_button, code_block, plain_button
 from app.ui.dialog import alert, cancel, dialog, dialog_acts, dialog_input, question, typed_field
 

@@ -6,8 +6,8 @@ import reflex as rx
 
 from app.frame.pick import picks
 from app.frame.session import may
-from app.modules.state.actions import ACTIONS, StateChangeState
 from app.modules.state.modules import ModulesState
+from app.modules.state.state_change import ACTIONS, StateChangeState
 from app.ui.controls import act_button, icon, segments, small_button
 from app.ui.dialog import alert, cancel, dialog_acts, dialog_field
 

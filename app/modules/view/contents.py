@@ -1,12 +1,11 @@
 """The contents of a module's state, its files, its locks and the results of its last jobs, built from rows alone."""
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from statistics import median
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from app.jobs.view.detail import OutputView, read_outputs
 from app.ui.view import STATUS_WORDS, Row, count, parse_time, read
@@ -226,67 +225,3 @@ def spoken(seconds: float) -> str:
         return f"{whole} s"
     minutes, rest = divmod(whole, 60)
     return f"{minutes} min {rest} s" if rest and minutes < 10 else f"{minutes} min"
-
-
-MAX_DIFFERENCES = 500
-
-
-class Difference(TypedDict):
-    """One resource that is in only one version, or not the same in both."""
-
-    symbol: str
-    style: str
-    address: str
-    word: str
-
-
-def compare(older: str, newer: str) -> list[Difference]:
-    before, after = dict(_resources(older)), dict(_resources(newer))
-    found: list[Difference] = []
-    for address in sorted(before.keys() | after.keys()):
-        if address not in before:
-            found.append(_difference("+", "p-c", address, "new"))
-        elif address not in after:
-            found.append(_difference("-", "p-d", address, "gone"))
-        elif before[address] != after[address]:
-            found.append(_difference("~", "p-u", address, "changed"))
-    return found[:MAX_DIFFERENCES]
-
-
-def _difference(symbol: str, style: str, address: str, word: str) -> Difference:
-    return {"symbol": symbol, "style": style, "address": address, "word": word}
-
-
-def _resources(text: str) -> Iterator[tuple[str, str]]:
-    try:
-        state = json.loads(text)
-    except ValueError:
-        return
-    if not isinstance(state, Mapping):
-        return
-    yield from _terraform(state)
-    yield from _pulumi(state)
-
-
-def _terraform(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    outputs = state.get("outputs")
-    for name, output in (outputs if isinstance(outputs, Mapping) else {}).items():
-        yield f"output.{name}", json.dumps(output, sort_keys=True)
-    for resource in state.get("resources") or []:
-        if not isinstance(resource, Mapping) or not resource.get("type"):
-            continue
-        prefix = f"{resource['module']}." if resource.get("module") else ""
-        data = "data." if resource.get("mode") == "data" else ""
-        for instance in resource.get("instances") or []:
-            index = instance.get("index_key")
-            suffix = "" if index is None else f"[{json.dumps(index)}]"
-            address = f"{prefix}{data}{resource['type']}.{resource.get('name')}{suffix}"
-            yield address, json.dumps(instance.get("attributes"), sort_keys=True)
-
-
-def _pulumi(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    checkpoint = state.get("checkpoint")
-    latest = checkpoint.get("latest") if isinstance(checkpoint, Mapping) else None
-    for resource in (latest or {}).get("resources") or []:
-        if isinstance(resource, Mapping) and resource.get("urn"):
-            yield str(resource["urn"]), json.dumps(resource.get("outputs"), sort_keys=True)

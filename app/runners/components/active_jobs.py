@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.jobs.components.table import why_row
+from app.jobs.components.why import why_row
 from app.runners.state.actions import RunnerActionState
 from app.runners.state.runners import FEW_JOBS, RunnersState
 from app.ui.badges import job_badge, tag

@@ -6,9 +6,9 @@ import reflex as rx
 
 from app.frame.session import SessionState
 from app.jobs.components.table import job_link, job_status
-from app.runners.components.tiles import area_chart
+from app.runners.components.charts import area_chart
 from app.runners.state.runner import RunnerState
-from app.runners.view.tiles import Curve
+from app.runners.view.curves import Curve
 from app.ui.badges import runner_badge, tag
 from app.ui.controls import icon, page_link
 from app.ui.elements import ago, clock_time, date, load, since

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TypedDict
 
+from app.runners.view.curves import NO_CURVE, Curve, smooth
 from app.runners.view.events import RUNNER_EVENTS, say_reason
 from app.runners.view.rows import engines_of, say_note
-from app.runners.view.tiles import NO_CURVE, Curve, smooth
 from app.ui.view import Row, count, duration, parse_time, read
 
 TICK = timedelta(minutes=15)

@@ -9,7 +9,9 @@ from app.frame.pick import picks
 from app.frame.session import SessionState
 from app.project.token_limits import EVERYTHING, LIMITS
 from app.settings.components.two_steps import line, two_step_dialogs, two_step_lines
-from app.settings.state.account import DAYS, AccountState, PersonalTokensState, SessionsState, TokenView
+from app.settings.state.account import AccountState
+from app.settings.state.personal_tokens import DAYS, PersonalTokensState, TokenView
+from app.settings.state.sessions import SessionsState
 from app.settings.view.sessions import SessionView
 from app.ui.badges import pill
 from app.ui.controls import act_button, choice, icon, plain_button, secret_line, small_button

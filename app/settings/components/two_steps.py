@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.settings.state.account import DeviceView, TwoStepsState
+from app.settings.state.two_steps import DeviceView, TwoStepsState
 from app.ui.controls import act_button, copy_button, icon, once_line, quiet_button, small_button
 from app.ui.dialog import alert, cancel, dialog_acts, dialog_input, error_line, secret_dialog
 from app.ui.elements import date

@@ -1,4 +1,4 @@
-"""Members and roles, and invitations by link."""
+"""Members and their roles, teams, and invitations by link."""
 
 from datetime import UTC, datetime
 from typing import Any, ClassVar, TypedDict

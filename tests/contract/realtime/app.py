@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from starlette.applications import Starlette
 
 from stack.realtime.hub import Addresses
-from stack.realtime.policies import TokenVerifier
 from stack.realtime.server import make_server
 from stack.realtime.settings import RealtimeSettings
+from stack.realtime.tokens import TokenVerifier
 from stack.secrets import Secrets
 from tests.contract.tokens import ISSUER
 

@@ -17,7 +17,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from stack.bootstrap import bootstrap
 from stack.errors import Taken
 from stack.postgres import Cluster, check_port, find_cluster
-from stack.realtime.feed import FeedListener, ReplicationFeed
+from stack.realtime.feed import ReplicationFeed
 from stack.realtime.settings import RealtimeSettings
 from stack.realtime.subscriptions import Subscriptions
 from stack.secrets import Secrets, load_secrets
@@ -187,14 +187,17 @@ async def test_a_table_that_is_published_as_the_feed_becomes_live_is_reported_as
     realtime_database: Database, sql: psycopg.Connection, table: str
 ) -> None:
     sql.execute(f"create table {table}_late (id int primary key)")
-    told = asyncio.Event()
+    live, told = asyncio.Event(), asyncio.Event()
 
-    def publish() -> None:
-        sql.execute(f"alter publication supabase_realtime add table {table}_late")
+    def on_tables() -> None:
+        if live.is_set():
+            told.set()
+        else:
+            live.set()
+            sql.execute(f"alter publication supabase_realtime add table {table}_late")
 
-    listener = FeedListener(lambda _: None, on_live=publish, on_down=lambda: None, on_publication=told.set)
-    settings = RealtimeSettings(publication_seconds=0.2)
-    feed = ReplicationFeed(*addresses(realtime_database)[:2], settings, Subscriptions(), listener)
+    urls, settings = addresses(realtime_database)[:2], RealtimeSettings(publication_seconds=0.2)
+    feed = ReplicationFeed(*urls, settings, Subscriptions(), lambda _: None, on_tables)
     running = asyncio.ensure_future(feed.run())
     async with asyncio.timeout(180):
         await told.wait()

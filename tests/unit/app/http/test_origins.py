@@ -8,7 +8,8 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from structlog.testing import capture_logs
 
-from app.http.origins import MOST_ORIGINS, content_policy, is_same_origin, with_origin_advice
+from app.http.headers import content_policy
+from app.http.origins import MOST_ORIGINS, is_same_origin, with_origin_advice
 from app.project.settings import read_settings
 
 LOCAL = ("http://localhost:3000", "http://127.0.0.1:3000")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.jobs.view.state_versions import build as build_state
-from app.modules.view.contents import compare
+from app.modules.view.compare import compare
 from app.modules.view.module import build_view, drift_words, runner_of
 from app.modules.view.spec import check, empty_form, to_form
 from app.ui.view import is_below

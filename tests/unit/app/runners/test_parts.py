@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from app.runners.view.curves import NO_CURVE, bars, smooth
 from app.runners.view.deployment import EXPECTED, build_steps, read_test
 from app.runners.view.detail import (
     build_assignments,
@@ -19,7 +20,7 @@ from app.runners.view.detail import (
     sentence,
 )
 from app.runners.view.reach import reach_of, say_reach
-from app.runners.view.tiles import NO_CURVE, bars, build_tiles, smooth
+from app.runners.view.tiles import build_tiles
 from app.ui.view import is_below
 from worker.cloud.lifecycle import DEPLOY, REMOVE, LifecycleStep
 

@@ -3,7 +3,7 @@
 import pytest
 
 from app.project.models import BrowserSession, KeptSession
-from app.settings.state.account import SessionsState
+from app.settings.state.sessions import SessionsState
 from app.settings.view.sessions import UNKNOWN, build_views, device_of
 
 LINUX = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko)"

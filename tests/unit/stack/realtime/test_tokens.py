@@ -7,7 +7,7 @@ from joserfc.jwk import ECKey, OctKey
 
 from stack.auth.tokens import KeyRing
 from stack.realtime.errors import TokenRefused
-from stack.realtime.policies import TokenVerifier
+from stack.realtime.tokens import TokenVerifier
 from tests.contract.tokens import ISSUER, hmac_signed
 
 SECRET = "a secret that is long enough to sign"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stack.realtime.catalog import array_to_json, commit_timestamp, converter, to_json
+from stack.realtime.shape import commit_timestamp, value_to_json
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from stack.realtime.catalog import array_to_json, commit_timestamp, converter, t
     ],
 )
 def test_values(kind: str, text: str, expected: bytes) -> None:
-    assert converter(kind, None)(text) == expected
+    assert value_to_json(text, kind, None) == expected
 
 
 @pytest.mark.parametrize(
@@ -40,13 +40,13 @@ def test_values(kind: str, text: str, expected: bytes) -> None:
     ],
 )
 def test_arrays(text: str, expected: list[object]) -> None:
-    assert json.loads(array_to_json(text, to_json)) == expected
+    assert json.loads(value_to_json(text, "_text", "text")) == expected
 
 
 @given(st.lists(st.text(alphabet=st.characters(exclude_characters="\0", exclude_categories=["Cs"]))))
 def test_quoted_arrays_are_read_back(items: list[str]) -> None:
     quoted = ('"' + item.replace("\\", "\\\\").replace('"', '\\"') + '"' for item in items)
-    assert json.loads(array_to_json("{" + ",".join(quoted) + "}", to_json)) == items
+    assert json.loads(value_to_json("{" + ",".join(quoted) + "}", "_text", "text")) == items
 
 
 def test_commit_timestamps_have_milliseconds() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from worker.engines.policy import LARGEST_REPORT, read_reports
+from worker.engines.check_report import LARGEST_REPORT, read_reports
 
 RULES = [
     {"id": "AVD-1", "helpUri": "https://avd.example.org/1", "defaultConfiguration": {"level": "error"}},

@@ -15,8 +15,8 @@ import pytest
 from cli.engines.cache import cached, install
 from cli.engines.catalog import ENGINES
 from tests.support.waiting import eventually
+from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_summary import mark_known, planned_outputs, sensitive_texts, summarise
-from worker.engines.redacted_plan import secret_outputs, shown_outputs
 from worker.enums import EngineName
 from worker.errors import JobFailed, RunnerUnfit
 from worker.finder import EngineFinder, FoundEngine, choose_version, named_version

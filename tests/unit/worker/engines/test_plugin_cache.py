@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.waiting import eventually
-from worker.engines.module_backend import alone_in, locks_itself
+from worker.engines.plugin_cache import alone_in, locks_itself
 from worker.enums import EngineName
 from worker.finder import FoundEngine
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from worker.engines.redacted_plan import MOST, names_in, unclear_reads
+from worker.engines.unclear import MOST, names_in, unclear_reads
 
 CHANGE = {
     "before": {"name": "old", "password": "(sensitive)"},

@@ -10,8 +10,8 @@ import pytest
 
 from tests.unit.worker.workspaces import log_of, open_workspace
 from worker.attempt.workspace import Workspace
-from worker.steps import policies
-from worker.steps.policies import CheckCommand
+from worker.steps import check_command
+from worker.steps.check_command import CheckCommand
 
 PASS = '{"version": "2.1.0", "runs": [{"tool": {"driver": {}}, "results": []}]}'
 PLAN = b'{"resource_changes": []}'
@@ -82,7 +82,7 @@ def test_missing_program_is_an_error(space: Workspace) -> None:
 
 
 def test_command_without_an_end_is_an_error(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policies, "COMMAND_SECONDS", 1.0)
+    monkeypatch.setattr(check_command, "COMMAND_SECONDS", 1.0)
     script = 'cp report "$RUNYARD_RESULTS/x.sarif"; sleep 600'
     assert words(run(space, script, report=PASS)) == ("error", "The command did not end within 1s.")
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.worker.workspaces import log_of, open_workspace
 from worker.api.replies import GivenVariable
-from worker.attempt.sealed_values import JobVariables
+from worker.attempt.variables import JobVariables
 from worker.engines.hcl import EXPRESSIONS_FILE, INPUTS_FILE, HclDriver
 from worker.engines.pulumi import PulumiDriver
 from worker.enums import EngineName, VariableKind

@@ -10,7 +10,7 @@ from nacl.public import PrivateKey
 from tests.unit.worker.dispatch.serving import Call, serve
 from tests.unit.worker.fakes import Network
 from tests.unit.worker.workspaces import open_workspace
-from worker.attempt.sealed_values import key_id_of
+from worker.attempt.variables import key_id_of
 from worker.attempt.workspace import Workspace
 from worker.errors import JobFailed
 from worker.steps.prepare import take_variables

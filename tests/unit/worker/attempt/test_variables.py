@@ -10,7 +10,7 @@ from cli.variables.sealing import seal, write_new_key
 from tests.unit.worker.fakes import Network
 from tests.unit.worker.workspaces import open_workspace
 from worker.api.replies import GivenVariable
-from worker.attempt.sealed_values import Keys, key_id_of, texts_in
+from worker.attempt.variables import Keys, key_id_of, texts_in
 from worker.errors import JobFailed
 from worker.steps.prepare import take_variables
 

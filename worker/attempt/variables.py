@@ -1,4 +1,4 @@
-"""The variables of one job, sealed ones opened with the keys that this runner has; and files of such jobs, sealed before they are sent."""
+"""The variables of one job, and the keys that open its sealed ones and seal the files that contain their values."""
 
 import base64
 import hashlib

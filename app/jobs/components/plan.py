@@ -63,11 +63,7 @@ def _counts() -> rx.Component:
 
 
 def _mark(resource: rx.Var[Resource]) -> rx.Component:
-<<<<<<< HEAD
     """Show in words what an apply has done to a resource: a phone has no tooltips."""
-=======
-    """Show the progress of an apply with a resource in words: a phone has no tooltips."""
->>>>>>> lwrk
     return rx.match(
         resource.state,
         *(

@@ -30,11 +30,8 @@ SWEEP_LATE_SECONDS = 120
 FIRST_SWEEP_SECONDS = 60.0
 # Counted beside the menu; what else the overview counts are slots.
 COUNTED = frozenset({"workers", "modules", "jobs", "waits_for_others"})
-# What of a row the overview and the facets count by; of other tables every change may be another number.
-COUNTED_BY = {
-    "workers": ("status", "removed_at", "version", "region", "labels", "type", "is_draining", "is_disabled"),
-    "provision_jobs": ("status", "approvals_received"),
-}
+# What of a row the overview counts by; of other tables every change may be another number.
+COUNTED_BY = {"workers": ("status", "removed_at"), "provision_jobs": ("status", "approvals_received")}
 OVERVIEW_TABLES = frozenset({"workers", "provision_jobs", "modules"})
 FACETS_TABLES = frozenset({"workers", "worker_instances", "worker_releases"})
 # Changes may have been missed: anyone who reads single rows reads them again.
@@ -150,7 +147,8 @@ class OrgStore:
         """Notify the listeners that a row changed, or something that is not kept here."""
         if is_counted and table in OVERVIEW_TABLES:
             self.counts_old.set()
-        self.are_facets_old = self.are_facets_old or (is_counted and table in FACETS_TABLES)
+        # A runner's health follows from most of its columns, its reason among them.
+        self.are_facets_old = self.are_facets_old or table in FACETS_TABLES
         self._revisions[table] += 1
         row = self.row(table, row_id) if table in CHANGING_TABLES else None
         self.live_queries.note_change(table, row)
@@ -179,7 +177,7 @@ class OrgStore:
         self.tables[table][row_id] = merged
         if table in CHANGING_TABLES and len(self.tables[table]) > MAX_CHANGES:
             del self.tables[table][next(iter(self.tables[table]))]
-        # A change of a step or of a reason is counted nowhere.
+        # The overview does not count by a step or a reason.
         counted = COUNTED_BY.get(table)
         is_same = held is not None and counted and all(held.get(name) == merged.get(name) for name in counted)
         self.notify(table, row_id, is_counted=not is_same)

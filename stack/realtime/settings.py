@@ -26,7 +26,8 @@ class RealtimeSettings(BaseSettings):
         default=60, description="How often a channel's token and rights are checked again; hosted: 300"
     )
     checks_per_second: float = Field(
-        default=20, description="How many channels are checked again in a second at most; with more of them each waits"
+        default=20,
+        description="About how many channels are checked again in a second; with more of them each waits longer",
     )
     session_check_seconds: float = Field(
         default=2, description="How often sessions are checked: the channels of an ended one are closed"

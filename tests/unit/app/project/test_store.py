@@ -134,7 +134,7 @@ def counts_again(table: str, **columns: Any) -> tuple[bool, bool]:
 
 
 def test_numbers_are_old_only_after_what_they_count() -> None:
-    assert counts_again("workers", reason="awake") == (False, False)
+    assert counts_again("workers", status_reason="No heartbeat for 60 s.") == (False, True)
     assert counts_again("workers", status="OFFLINE") == (True, True)
     assert counts_again("workers", removed_at="2026-11-15T10:00:06+00:00") == (True, True)
     assert counts_again("provision_jobs", steps=[{"name": "plan"}]) == (False, False)

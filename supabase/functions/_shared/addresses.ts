@@ -3,8 +3,7 @@
 import { lookup } from "node:dns/promises";
 import { isHosted, read } from "./env.ts";
 
-const INSIDE =
-  /(^|\.)(localhost|localdomain|local|internal|intranet|lan|home|corp|private|arpa|svc|consul)$/;
+const INSIDE = /(^|\.)(localhost|localdomain|local|internal|intranet|lan|home|corp|private|arpa|svc|consul)$/;
 const IPV4 = /^\d+(\.\d+){3}$/;
 /** [first address, bits of the prefix] of what is not the public internet. */
 const CLOSED: [string, number][] = [
@@ -34,9 +33,7 @@ const TUNNEL = /^(2001:0{0,4}:|2002:)/i;
 export function isPublicIp(address: string): boolean {
   if (!IPV4.test(address)) return GLOBAL_IPV6.test(address) && !TUNNEL.test(address);
   const number = numberOf(address);
-  return CLOSED.every(([first, bits]) =>
-    number >>> (32 - bits) !== numberOf(first) >>> (32 - bits)
-  );
+  return CLOSED.every(([first, bits]) => number >>> (32 - bits) !== numberOf(first) >>> (32 - bits));
 }
 
 type Resolve = (name: string) => Promise<string[]>;
@@ -73,11 +70,7 @@ function isResolvedElsewhere(): boolean {
 }
 
 /** Refuses an address inside our own network, by its name and by the addresses that the name resolves to. */
-export async function checkAddress(
-  text: string,
-  resolve = resolver,
-  kind: Kind = ISSUER,
-): Promise<Target> {
+export async function checkAddress(text: string, resolve = resolver, kind: Kind = ISSUER): Promise<Target> {
   const url = new URL(text);
   if (read(kind.allowed) === "true" || kind === ISSUER && isNamed(url)) return { url };
   const inside = `the operator can allow addresses inside this network with ${kind.allowed}=true`;

@@ -11,20 +11,17 @@ import { checkClaims, type Trust } from "./trust.ts";
 export const AWS_ISSUER = "https://sts.amazonaws.com";
 export const AWS_PREFIX = "aws-iam.";
 const AUDIENCE = "x-runyard-audience";
-const REGIONS =
-  ("af-south-1 ap-east-1 ap-east-2 ap-northeast-1 ap-northeast-2 ap-northeast-3 ap-south-1 " +
-    "ap-south-2 ap-southeast-1 ap-southeast-2 ap-southeast-3 ap-southeast-4 ap-southeast-5 " +
-    "ap-southeast-6 ap-southeast-7 ca-central-1 ca-west-1 eu-central-1 eu-central-2 eu-north-1 " +
-    "eu-south-1 eu-south-2 eu-west-1 eu-west-2 eu-west-3 il-central-1 me-central-1 me-south-1 " +
-    "mx-central-1 sa-east-1 us-east-1 us-east-2 us-west-1 us-west-2 us-gov-east-1 us-gov-west-1")
-    .split(" ");
+const REGIONS = ("af-south-1 ap-east-1 ap-east-2 ap-northeast-1 ap-northeast-2 ap-northeast-3 ap-south-1 " +
+  "ap-south-2 ap-southeast-1 ap-southeast-2 ap-southeast-3 ap-southeast-4 ap-southeast-5 " +
+  "ap-southeast-6 ap-southeast-7 ca-central-1 ca-west-1 eu-central-1 eu-central-2 eu-north-1 " +
+  "eu-south-1 eu-south-2 eu-west-1 eu-west-2 eu-west-3 il-central-1 me-central-1 me-south-1 " +
+  "mx-central-1 sa-east-1 us-east-1 us-east-2 us-west-1 us-west-2 us-gov-east-1 us-gov-west-1")
+  .split(" ");
 /** Exact names: `sts.<anything>.amazonaws.com` may be a bucket of somebody else's. */
 const HOSTS = new Set([
   "sts.amazonaws.com",
   ...REGIONS.map((region) => `sts.${region}.amazonaws.com`),
-  ...["us-east-1", "us-east-2", "us-west-1", "us-west-2"].map((region) =>
-    `sts-fips.${region}.amazonaws.com`
-  ),
+  ...["us-east-1", "us-east-2", "us-west-1", "us-west-2"].map((region) => `sts-fips.${region}.amazonaws.com`),
   ...["cn-north-1", "cn-northwest-1"].map((region) => `sts.${region}.amazonaws.com.cn`),
   "sts.eusc-de-east-1.amazonaws.eu",
 ]);

@@ -29,11 +29,7 @@ export async function callAs(
 }
 
 /** Calls a database function as the caller of this one, who reads its refusals. */
-export async function asCaller<T>(
-  request: Request,
-  name: string,
-  args: Record<string, unknown>,
-): Promise<T> {
+export async function asCaller<T>(request: Request, name: string, args: Record<string, unknown>): Promise<T> {
   const token = bearerOf(request);
   if (!token) throw new Answer(401, { code: "RY401", message: "Sign in first." });
   const { status, said } = await callAs(token, name, args);

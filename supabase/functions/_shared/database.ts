@@ -77,9 +77,7 @@ export function clientIdAt(org_id: string, path: string): Promise<string | undef
 }
 
 /** Finds the organisation that a runner belongs to; a shared one belongs to none. */
-export const organizationOf = (worker: string) =>
-  field("workers", "org_id", "removed_at", { id: worker });
+export const organizationOf = (worker: string) => field("workers", "org_id", "removed_at", { id: worker });
 
 /** Finds an organisation by its short name. */
-export const organizationAt = (slug: string) =>
-  field("organizations", "id", "deleted_at", { slug });
+export const organizationAt = (slug: string) => field("organizations", "id", "deleted_at", { slug });

@@ -66,8 +66,7 @@ const MOST_REF = MOST_TEXT + "refs/heads/".length;
 /** Follows a path through objects; what is not there is undefined. */
 function at(body: Json, ...path: string[]): unknown {
   return path.reduce<unknown>(
-    (value, name) =>
-      typeof value === "object" && value !== null ? (value as Json)[name] : undefined,
+    (value, name) => typeof value === "object" && value !== null ? (value as Json)[name] : undefined,
     body,
   );
 }
@@ -213,11 +212,7 @@ function command(body: unknown): Pick<Comment, "verb" | "argument"> | undefined 
   return { verb: verb.slice(0, MOST_TEXT), argument: words.slice(0, MOST_TEXT) };
 }
 
-function commentOf(
-  isNew: boolean,
-  body: unknown,
-  [id, number, sender, created]: unknown[],
-): Comment | undefined {
+function commentOf(isNew: boolean, body: unknown, [id, number, sender, created]: unknown[]): Comment | undefined {
   const found = isNew ? command(body) : undefined;
   const numbers = [id, number, sender];
   if (!found || !numbers.every((each) => Number.isSafeInteger(each))) return undefined;
@@ -319,28 +314,16 @@ function identityOf(provider: Provider, headers: Headers): string | undefined {
 }
 
 /** Reads a delivery; one without an id is known by the digest of its body. */
-export function readDelivery(
-  provider: Provider,
-  headers: Headers,
-  body: Json,
-  digest: string,
-): Delivery {
+export function readDelivery(provider: Provider, headers: Headers, body: Json, digest: string): Delivery {
   const delivery_id = (identityOf(provider, headers) ?? `sha256:${digest}`).slice(0, MOST_TEXT);
   if (provider === "generic") {
     return { delivery_id, has_signed_id: true, event: "push", ...generic(body) };
   }
-  const [name, known] = provider === "gitlab"
-    ? [text(body.object_kind) ?? "unknown", GITLAB_EVENTS]
-    : [
-      text(headers.get(provider === "github" ? "x-github-event" : "x-gitea-event")) ?? "unknown",
-      GITHUB_EVENTS,
-    ];
+  const isGitlab = provider === "gitlab";
+  const header = headers.get(provider === "github" ? "x-github-event" : "x-gitea-event");
+  const name = text(isGitlab ? body.object_kind : header) ?? "unknown";
+  const known = isGitlab ? GITLAB_EVENTS : GITHUB_EVENTS;
   // Any other name, such as "constructor", is a word without a reader.
-  const has_signed_id = headers.has("webhook-signature") && provider === "gitlab";
-  return {
-    delivery_id,
-    has_signed_id,
-    event: name,
-    ...(Object.hasOwn(known, name) ? known[name](body) : {}),
-  };
+  const read = Object.hasOwn(known, name) ? known[name](body) : {};
+  return { delivery_id, has_signed_id: headers.has("webhook-signature") && isGitlab, event: name, ...read };
 }

@@ -18,11 +18,7 @@ export class Answer extends Error {
 }
 
 /** Makes a JSON response that nothing may keep. */
-export function json(
-  status: number,
-  body: unknown,
-  headers: Record<string, string> = {},
-): Response {
+export function json(status: number, body: unknown, headers: Record<string, string> = {}): Response {
   return Response.json(body, { status, headers: { "cache-control": "no-store", ...headers } });
 }
 

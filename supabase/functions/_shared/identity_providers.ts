@@ -9,10 +9,7 @@ const TIMEOUT_MILLISECONDS = 5000;
 export class ProviderAway extends Error {}
 
 /** Asks a provider; its redirects and refusals are answers, silence and failures of its own are not. */
-export async function ask(
-  target: Target,
-  options: Omit<Outgoing, "signal"> = {},
-): Promise<Response> {
+export async function ask(target: Target, options: Omit<Outgoing, "signal"> = {}): Promise<Response> {
   const { url } = target;
   const signal = AbortSignal.timeout(TIMEOUT_MILLISECONDS);
   let response: Response;

@@ -16,18 +16,10 @@ interface Owner {
 }
 
 /** Exchanges a person's own token; one answer for all that is wrong with it. */
-export async function personOf(
-  http: Request,
-  secret: string,
-): Promise<{ access_token: string; email: string }> {
+export async function personOf(http: Request, secret: string): Promise<{ access_token: string; email: string }> {
   const hash = await digest(secret);
   // By the token, not by its kind: colleagues behind one address do not use up each other's attempts.
-  const about = {
-    kind: "account",
-    name: hash.slice(0, 16),
-    secret,
-    address: addressOf(http),
-  } as const;
+  const about = { kind: "account", name: hash.slice(0, 16), secret, address: addressOf(http) } as const;
   const owner = await attempt({ ...about, perAddress: PER_ADDRESS }, async () => {
     return await call<Owner | null>("use_personal_token", { p_token_hash: hash }) ?? undefined;
   });

@@ -43,11 +43,7 @@ export async function findMatch(
 }
 
 /** Always LIVE_HASHES comparisons: a wrong secret, an unknown id and an id without hashes take alike. */
-async function compareAll(
-  secret: string,
-  stored: StoredHash[],
-  owner: string,
-): Promise<StoredHash | undefined> {
+async function compareAll(secret: string, stored: StoredHash[], owner: string): Promise<StoredHash | undefined> {
   const isUsable = new TextEncoder().encode(secret).byteLength <= BCRYPT_MAX_BYTES;
   let found: StoredHash | undefined;
   for (let at = 0; at < Math.max(LIVE_HASHES, stored.length); at++) {

@@ -41,11 +41,7 @@ function signingKey(): Promise<Key> {
   return key;
 }
 
-async function sign(
-  claims: jose.JWTPayload,
-  audience: string,
-  seconds: number,
-): Promise<string> {
+async function sign(claims: jose.JWTPayload, audience: string, seconds: number): Promise<string> {
   const { alg, kid, sign } = await signingKey();
   const now = Math.floor(Date.now() / 1000);
   return await new jose.SignJWT(claims)
@@ -55,11 +51,7 @@ async function sign(
     .sign(sign);
 }
 
-async function verify(
-  token: string,
-  audience: string,
-  tolerance: number,
-): Promise<jose.JWTPayload | undefined> {
+async function verify(token: string, audience: string, tolerance: number): Promise<jose.JWTPayload | undefined> {
   const { alg, verify } = await signingKey();
   try {
     const options = { algorithms: [alg], audience, issuer: issuer(), clockTolerance: tolerance };
@@ -140,19 +132,8 @@ export function signAccount(id: string, org: string, version: number): Promise<s
  * Signs the token that a service account acts with, as a member of its role does. Each call asks the account's row:
  * a token of an older version of its credentials is void at once. The audit log takes the address from it.
  */
-export function signActing(
-  id: string,
-  org: string,
-  version: number,
-  address: string,
-): Promise<string> {
-  const claims = {
-    sub: id,
-    org,
-    role: "authenticated",
-    account_version: version,
-    client_address: address,
-  };
+export function signActing(id: string, org: string, version: number, address: string): Promise<string> {
+  const claims = { sub: id, org, role: "authenticated", account_version: version, client_address: address };
   return sign(claims, WORKER_AUDIENCE, ACCOUNT_TOKEN_SECONDS);
 }
 
@@ -160,12 +141,7 @@ export function signActing(
  * Signs the token that a person's program acts with. Each call asks the personal token's row. It names that as its
  * session, too: Auth knows no such session, so nobody changes a password or an address with it.
  */
-export function signPersonal(
-  id: string,
-  user: string,
-  email: string,
-  address: string,
-): Promise<string> {
+export function signPersonal(id: string, user: string, email: string, address: string): Promise<string> {
   const claims = {
     sub: user,
     email,
@@ -195,9 +171,7 @@ export function signLink(caller: Claims, about: string): Promise<string> {
 }
 
 /** Reads such a part, and signs a token that acts for that caller for a minute. */
-export async function openLink(
-  text: string,
-): Promise<{ about: string; caller: Claims; token: string } | undefined> {
+export async function openLink(text: string): Promise<{ about: string; caller: Claims; token: string } | undefined> {
   const payload = await verify(text, LINK_AUDIENCE, 0);
   if (typeof payload?.about !== "string") return undefined;
   const { about, ...claims } = payload;
@@ -206,9 +180,7 @@ export async function openLink(
 }
 
 /** Reads a service account's token that we signed, or nothing. */
-export async function verifyAccount(
-  token: string,
-): Promise<{ sub: string; version: number } | undefined> {
+export async function verifyAccount(token: string): Promise<{ sub: string; version: number } | undefined> {
   const payload = await verify(token, ACCOUNT_AUDIENCE, 0);
   const version = payload?.account_version;
   if (payload?.role !== "service_account" || typeof version !== "number") return undefined;

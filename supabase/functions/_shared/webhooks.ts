@@ -1,9 +1,6 @@
 /** Signatures of webhooks, those that arrive and those that are sent. */
 
-export async function hmac(
-  key: Uint8Array<ArrayBuffer>,
-  ...parts: Uint8Array<ArrayBuffer>[]
-): Promise<Uint8Array> {
+export async function hmac(key: Uint8Array<ArrayBuffer>, ...parts: Uint8Array<ArrayBuffer>[]): Promise<Uint8Array> {
   const how = { name: "HMAC", hash: "SHA-256" };
   const imported = await crypto.subtle.importKey("raw", key, how, false, ["sign"]);
   const whole = await new Blob(parts).arrayBuffer();

@@ -8,16 +8,7 @@ import { z } from "zod";
 import { digest, drawCode, drawSecret, shownCode } from "../_shared/codes.ts";
 import { call, limit } from "../_shared/database.ts";
 import { dashboardUrl } from "../_shared/env.ts";
-import {
-  addressOf,
-  Answer,
-  has,
-  json,
-  parse,
-  readBody,
-  seenAddress,
-  serveWith,
-} from "../_shared/http.ts";
+import { addressOf, Answer, has, json, parse, readBody, seenAddress, serveWith } from "../_shared/http.ts";
 import { sessionOf } from "../_shared/logins.ts";
 
 const DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code";

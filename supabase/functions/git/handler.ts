@@ -32,9 +32,7 @@ function placeOf(request: Request): string {
 
 async function connectionAt(request: Request): Promise<[string, Connection]> {
   const id = placeOf(request);
-  const found = UUID.test(id)
-    ? await call<Connection | null>("git_connection_secret", { p_connection: id })
-    : null;
+  const found = UUID.test(id) ? await call<Connection | null>("git_connection_secret", { p_connection: id }) : null;
   if (found) return [id, found];
   throw new Answer(404, { code: "RY404", message: "There is no such connection." });
 }
@@ -58,12 +56,7 @@ function readEvent(bytes: Uint8Array): Record<string, unknown> {
   throw new Answer(400, { code: "RY422", message: "The body is not a JSON object." });
 }
 
-async function checkSignature(
-  request: Request,
-  id: string,
-  found: Connection,
-  bytes: Uint8Array<ArrayBuffer>,
-) {
+async function checkSignature(request: Request, id: string, found: Connection, bytes: Uint8Array<ArrayBuffer>) {
   const secret = await open(found.org_id, found.webhook_secret);
   if (await isSigned(found.provider, request.headers, secret, bytes)) return;
   if (!found.is_app) await call("refuse_git_delivery", { p_connection: id });
@@ -76,10 +69,7 @@ async function checkSignature(
 
 async function receive(id: string, delivery: Record<string, unknown>): Promise<Verdict> {
   if (!isStorable(delivery)) {
-    throw new Answer(400, {
-      code: "RY422",
-      message: "The delivery contains a NUL or a lone surrogate.",
-    });
+    throw new Answer(400, { code: "RY422", message: "The delivery contains a NUL or a lone surrogate." });
   }
   const args = { p_connection: id, p_delivery: delivery };
   const statusOf = (code: string) => code === "RY404" ? 404 : 400;

@@ -8,11 +8,7 @@ const MOST_SKEW_SECONDS = 300;
 const encoder = new TextEncoder();
 
 /** The time is signed, too, so an old delivery cannot be sent again by somebody who has read it. */
-async function isStandardWebhook(
-  headers: Headers,
-  secret: string,
-  body: Uint8Array<ArrayBuffer>,
-): Promise<boolean> {
+async function isStandardWebhook(headers: Headers, secret: string, body: Uint8Array<ArrayBuffer>): Promise<boolean> {
   const [id, at] = [headers.get("webhook-id") ?? "", headers.get("webhook-timestamp") ?? ""];
   if (!id || !/^\d{1,12}$/.test(at)) return false;
   if (Math.abs(Date.now() / 1000 - Number(at)) > MOST_SKEW_SECONDS) return false;

@@ -57,9 +57,7 @@ export async function publicKeys(isForRecords = false): Promise<jose.JWK[]> {
 }
 
 /** Signs bytes with the first key, as RS256 does, in base64. */
-export async function signBytes(
-  bytes: Uint8Array<ArrayBuffer>,
-): Promise<{ kid: string; signature: string }> {
+export async function signBytes(bytes: Uint8Array<ArrayBuffer>): Promise<{ kid: string; signature: string }> {
   const [{ kid, whole }] = await signers();
   const key = await jose.importJWK(whole, ALGORITHM) as CryptoKey;
   const signed = await crypto.subtle.sign("RSASSA-PKCS1-v1_5", key, bytes);

@@ -30,8 +30,7 @@ function byStatus(counts: Record<string, number>, statuses: readonly string[]): 
   return statuses.map((status) => [`status="${status}"`, counts[status] ?? 0]);
 }
 
-const known = (value: number | null, labels = ""): Samples =>
-  value === null ? [] : [[labels, value]];
+const known = (value: number | null, labels = ""): Samples => value === null ? [] : [[labels, value]];
 
 const JOBS = ["AWAITING_APPROVAL", "QUEUED", "CLAIMED", "PROCESSING", "NEEDS_ATTENTION"] as const;
 const RUNNERS = ["ONLINE", "DRAINING", "OFFLINE"] as const;

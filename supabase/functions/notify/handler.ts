@@ -4,16 +4,7 @@ import { z } from "zod";
 import { callAs } from "../_shared/calling.ts";
 import { call, limit } from "../_shared/database.ts";
 import { need, publishableKey } from "../_shared/env.ts";
-import {
-  addressOf,
-  Answer,
-  bearerOf,
-  has,
-  json,
-  parse,
-  readBody,
-  serveWith,
-} from "../_shared/http.ts";
+import { addressOf, Answer, bearerOf, has, json, parse, readBody, serveWith } from "../_shared/http.ts";
 import type { Message } from "./messages.ts";
 import { seal } from "../_shared/sealing.ts";
 import { checkReceiver } from "./receivers.ts";
@@ -93,9 +84,7 @@ async function needAdmin(request: Request, org: string): Promise<void> {
 
 /** The part of an address that may be shown: all of a mail address, the last four characters of a webhook. */
 function hintOf(channel: string, address: string): string {
-  return channel === "mail"
-    ? address
-    : `${new URL(address).host} …${address.slice(-4)}`.slice(-100);
+  return channel === "mail" ? address : `${new URL(address).host} …${address.slice(-4)}`.slice(-100);
 }
 
 async function checked(channel: string, address: string): Promise<void> {

@@ -83,9 +83,7 @@ function teams(message: Message): unknown {
 /** The text of a mail. */
 export function mailText(message: Message): string {
   const { title, organization, at } = message;
-  return [title, reasonOf(message), linkOf(message), `${organization}, ${at}`].filter(Boolean).join(
-    "\n\n",
-  );
+  return [title, reasonOf(message), linkOf(message), `${organization}, ${at}`].filter(Boolean).join("\n\n");
 }
 
 /** The body of a request to a webhook. */

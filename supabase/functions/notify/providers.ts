@@ -81,9 +81,7 @@ export function nameOf(report: Report): string {
 
 /** GitHub's and Gitea's repositories: an owner and a name. */
 function repository(report: Report): string {
-  return `/repos/${
-    placeOf(report.url).path.split("/").slice(-2).map(encodeURIComponent).join("/")
-  }`;
+  return `/repos/${placeOf(report.url).path.split("/").slice(-2).map(encodeURIComponent).join("/")}`;
 }
 
 function project(report: Report): string {

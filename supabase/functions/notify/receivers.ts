@@ -39,10 +39,7 @@ export function words(error: unknown): string {
 }
 
 /** Sends in bounded time. The runtime's own text of a failed connection contains the address, which is a secret. */
-export async function sendInTime(
-  target: Target,
-  what: Omit<Outgoing, "signal">,
-): Promise<Response> {
+export async function sendInTime(target: Target, what: Omit<Outgoing, "signal">): Promise<Response> {
   const signal = AbortSignal.timeout(TIMEOUT_MILLISECONDS);
   return await sendTo(target, { ...what, signal }).catch((error) => {
     const isLate = error instanceof DOMException && error.name === "TimeoutError";

@@ -4,15 +4,7 @@ import { dashboardUrl } from "../_shared/env.ts";
 import { MARK, mergeRequest, pullRequest } from "../_shared/git_events.ts";
 import { installationToken } from "../_shared/github_app.ts";
 import { linkOf, type Message } from "./messages.ts";
-import {
-  apiOf,
-  nameOf,
-  type Provider,
-  PROVIDERS,
-  type Report,
-  type Row,
-  type Write,
-} from "./providers.ts";
+import { apiOf, nameOf, type Provider, PROVIDERS, type Report, type Row, type Write } from "./providers.ts";
 import { checkReceiver, type Outcome, sendInTime } from "./receivers.ts";
 
 /** With their links they stay below GitHub's 65,536 characters. */
@@ -106,11 +98,7 @@ async function writeStatus(api: Api, report: Report, write: Write): Promise<Outc
 }
 
 /** A sender that died after creating the comment could not note its id. */
-async function findComment(
-  api: Api,
-  report: Report,
-  mark: string,
-): Promise<number | undefined | Response> {
+async function findComment(api: Api, report: Report, mark: string): Promise<number | undefined | Response> {
   const path = `${api.provider.comments(report)}?per_page=${PER_PAGE}&limit=${PER_PAGE}`;
   const response = await api.send("GET", path);
   if (!response.ok) return response;

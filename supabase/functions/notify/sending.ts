@@ -25,19 +25,13 @@ async function headersOf(message: Message, body: string): Promise<Record<string,
   return { ...headers, "webhook-signature": signature };
 }
 
-async function post(
-  target: Target,
-  headers: Record<string, string>,
-  body: string,
-): Promise<Outcome> {
+async function post(target: Target, headers: Record<string, string>, body: string): Promise<Outcome> {
   const response = await sendInTime(target, { method: "POST", headers, body });
   await response.body?.cancel();
   const { status } = response;
   if (response.ok) return { status: "DELIVERED", http_status: status, note: String(status) };
   const isRedirect = status >= 300 && status < 400;
-  const note = isRedirect
-    ? `${status}: the receiver redirects, and redirects are not followed`
-    : `${status}`;
+  const note = isRedirect ? `${status}: the receiver redirects, and redirects are not followed` : `${status}`;
   return { status: "FAILED", http_status: status, note };
 }
 

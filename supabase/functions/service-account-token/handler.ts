@@ -7,25 +7,9 @@
 
 import { z } from "zod";
 import { attempt } from "../_shared/attempts.ts";
-import {
-  call,
-  callFor,
-  clientIdAt,
-  limit,
-  organizationAt,
-  organizationOf,
-} from "../_shared/database.ts";
+import { call, callFor, clientIdAt, limit, organizationAt, organizationOf } from "../_shared/database.ts";
 import { publicUrl, publishableKey } from "../_shared/env.ts";
-import {
-  addressOf,
-  Answer,
-  has,
-  json,
-  parse,
-  readBody,
-  seenAddress,
-  serveWith,
-} from "../_shared/http.ts";
+import { addressOf, Answer, has, json, parse, readBody, seenAddress, serveWith } from "../_shared/http.ts";
 import { verifyAny } from "../_shared/oidc.ts";
 import { ProviderAway } from "../_shared/identity_providers.ts";
 import { findMatch, type StoredHash } from "../_shared/secrets.ts";
@@ -148,11 +132,7 @@ async function judge(account: Account | null, text: string): Promise<Verdict> {
 }
 
 /** A good identity is never held up by bad ones: only failures count, per caller. */
-async function byIdentity(
-  http: Request,
-  body: TokenRequest,
-  text: string,
-): Promise<Account | null> {
+async function byIdentity(http: Request, body: TokenRequest, text: string): Promise<Account | null> {
   const account = await accountFor(body);
   const verdict = await judge(account, text);
   if (verdict === "right") return account;

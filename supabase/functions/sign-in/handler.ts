@@ -45,11 +45,7 @@ async function auth(method: string, path: string, body?: unknown): Promise<numbe
   const text = await response.text();
   if (response.ok || response.status === 404) return response.status;
   console.error(`custom-providers: ${response.status} ${text.slice(0, 500)}`);
-  const refusal = {
-    code: "RY422",
-    message: "Auth refused the provider.",
-    hint: text.slice(0, 300),
-  };
+  const refusal = { code: "RY422", message: "Auth refused the provider.", hint: text.slice(0, 300) };
   throw new Answer(response.status < 500 ? 400 : 503, refusal);
 }
 
@@ -58,11 +54,7 @@ async function save(request: Request, spec: Saving): Promise<Response> {
   await asCaller<Row>(request, "sign_in_settings", { p_org: spec.organization });
   await discover(spec.issuer).catch((error) => {
     const hint = `${error instanceof Error ? error.message : error}.`;
-    throw new Answer(400, {
-      code: "RY422",
-      message: "The issuer has no valid discovery document.",
-      hint,
-    });
+    throw new Answer(400, { code: "RY422", message: "The issuer has no valid discovery document.", hint });
   });
   const saved = await asCaller<Row>(request, "set_sign_in_provider", {
     p_org: spec.organization,

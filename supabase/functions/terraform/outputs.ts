@@ -69,11 +69,7 @@ export const JOB_ROUTES: [string, string, Route][] = [
     const found = await outputsOf(claims, ...placeOf(id));
     if (!found.exists) refuse(404, `${found.path} has no state yet.`);
     const url = `${base}/api/v2/state/${id}`;
-    const attributes = {
-      serial: found.state.serial,
-      "hosted-state-download-url": url,
-      status: "finalized",
-    };
+    const attributes = { serial: found.state.serial, "hosted-state-download-url": url, status: "finalized" };
     return api({ data: { id: `sv-${found.id}`, type: "state-versions", attributes } });
   }],
   [

@@ -6,16 +6,7 @@
 import { attempt } from "../_shared/attempts.ts";
 import { call, limit, organizationOf, Refusal } from "../_shared/database.ts";
 import { publicUrl, publishableKey, read } from "../_shared/env.ts";
-import {
-  addressOf,
-  Answer,
-  bearerOf,
-  has,
-  json,
-  parse,
-  readBody,
-  serveWith,
-} from "../_shared/http.ts";
+import { addressOf, Answer, bearerOf, has, json, parse, readBody, serveWith } from "../_shared/http.ts";
 import { findMatch, type StoredHash } from "../_shared/secrets.ts";
 import {
   ENGINE_TOKEN_SECONDS,
@@ -84,10 +75,7 @@ async function asAnswers<T>(work: Promise<T>): Promise<T> {
  * Checks the credential; answers which stored token or which service account it was. A signature costs little and
  * cannot be guessed: only a runner's own token is limited.
  */
-async function authenticate(
-  request: Request,
-  body: OpenRequest | CheckRequest,
-): Promise<Record<string, unknown>> {
+async function authenticate(request: Request, body: OpenRequest | CheckRequest): Promise<Record<string, unknown>> {
   if (body.access_token !== undefined) {
     const account = await verifyAccount(body.access_token);
     if (!account) refuse();

@@ -21,15 +21,7 @@ from stack.auth.users import clean_id
 LARGEST_BODY = 1024 * 1024
 WRONG_METHOD = 405
 HEADERS = (("content-type", "application/json"), ("cache-control", "no-store"))
-NOT_SPOKEN = (
-    "otp",
-    "magiclink",
-    "sso",
-    "reauthenticate",
-    "resend",
-    "invite",
-    "oauth",
-)
+NOT_SPOKEN = ("otp", "magiclink", "sso", "reauthenticate", "resend", "invite", "oauth")
 Handler = Callable[..., Awaitable[Answer]]
 log = logging.getLogger("stack.auth")
 

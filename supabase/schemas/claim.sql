@@ -98,9 +98,7 @@ begin
       and not exists (select from private.organizations_in_maintenance as m where m.org_id = l.org_id)
   ) as l;
   -- Every preferred runner is nearer, and in most lanes nobody is: how the others are is read only where it matters.
-  if v_has_nearer then
-    return private.lanes_left(p_worker, v_lanes, p_most);
-  end if;
+  if v_has_nearer then return private.lanes_left(p_worker, v_lanes, p_most); end if;
   return v_lanes[:p_most];
 end;
 $$;
@@ -122,9 +120,7 @@ declare
   v_wanted pg_catalog.record;
   v_jobs bigint[] := '{}';
 begin
-  if cardinality(p_lanes) = 1 then
-    return private.lock_next(p_lanes[1], p_count);
-  end if;
+  if cardinality(p_lanes) = 1 then return private.lock_next(p_lanes[1], p_count); end if;
   -- Look first how many to take from which lane, so that no job is locked that will not be taken: another runner
   -- that skipped it would go to sleep beside work.
   for v_wanted in
@@ -241,9 +237,7 @@ begin
   end if;
   if v_lanes <> '{}' then
     v_jobs := private.take_jobs(v_runner, p_request_id, v_lanes, v_wanted);
-    if cardinality(v_jobs) = v_wanted then
-      perform private.ring_on(v_lanes);
-    end if;
+    if cardinality(v_jobs) = v_wanted then perform private.ring_on(v_lanes); end if;
   end if;
   return json_build_object('jobs', case when v_jobs <> '{}' then private.record_claims(v_runner, v_self.name, v_jobs)
     else private.claimed_json(v_runner.instance_id, p_request_id) end);

@@ -61,9 +61,7 @@ $$;
 create function private.need_link(p_provider private.sign_in_providers, p_user uuid, p_email text) returns void
 language plpgsql set search_path = '' as $$
 begin
-  if not private.is_used_account(p_user) then
-    return;
-  end if;
+  if not private.is_used_account(p_user) then return; end if;
   delete from private.sign_in_links as l using auth.users as u
   where l.user_id = p_user and l.org_id = p_provider.org_id and l.expires_at > now() and not l.is_test and u.id = p_user
     and lower(u.email) = lower(p_email);
@@ -181,9 +179,7 @@ declare
   v_teams pg_catalog.uuid[] := array(select t.id from private.claimed_teams(p_provider.org_id, p_groups) as t);
   v_change pg_catalog.record;
 begin
-  if not private.claim_membership(p_provider, p_user, p_email, v_teams <> '{}') then
-    return;
-  end if;
+  if not private.claim_membership(p_provider, p_user, p_email, v_teams <> '{}') then return; end if;
   for v_change in
     with gone as (
       delete from public.team_members where org_id = p_provider.org_id and user_id = p_user and is_claimed
@@ -208,9 +204,7 @@ declare
   v_email pg_catalog.text := lower(new.identity_data ->> 'email');
 begin
   select * into v_provider from private.sign_in_providers where provider = new.provider;
-  if v_provider.org_id is null then
-    return null;
-  end if;
+  if v_provider.org_id is null then return null; end if;
   insert into private.sign_in_confirmations (org_id, user_id, confirmed_at)
   values (v_provider.org_id, new.user_id, case when tg_op = 'INSERT' or new.last_sign_in_at is not null then now() end)
   on conflict (org_id, user_id) do update set confirmed_at = excluded.confirmed_at;
@@ -294,10 +288,9 @@ begin
     jsonb_build_object('issuer', p_issuer, 'client_id', p_client_id, 'claim', p_claim,
       'has_new_secret', p_secret_hint is not null));
   return to_jsonb(v_provider);
-exception
-  when check_violation or not_null_violation then
-    perform private.fail('RY422', 'The provider''s name, issuer, client id, secret or claim is not valid.',
-      'A name has 1 to 60 characters; an issuer is an address such as https://id.example.com.');
+exception when check_violation or not_null_violation then
+  perform private.fail('RY422', 'The provider''s name, issuer, client id, secret or claim is not valid.',
+    'A name has 1 to 60 characters; an issuer is an address such as https://id.example.com.');
 end;
 $$;
 comment on function private.set_sign_in_provider is
@@ -346,9 +339,8 @@ begin
     jsonb_build_object('default_role', p_default_role, 'is_only', p_is_only, 'break_glass', p_break_glass,
       'hours', p_hours));
   return private.sign_in_settings(p_org);
-exception
-  when check_violation then
-    perform private.fail('RY422', 'A default role is operator, viewer or guest; a sign-in counts for 1 to 720 hours.');
+exception when check_violation then
+  perform private.fail('RY422', 'A default role is operator, viewer or guest; a sign-in counts for 1 to 720 hours.');
 end;
 $$;
 comment on function private.set_sign_in_rules is
@@ -410,10 +402,9 @@ begin
   perform private.audit(p_org, 'sign_in.domain_proved', 'organization', p_org::pg_catalog.text, p_domain)
   where v_domain.proved_at = now();
   return private.domain_row(v_domain);
-exception
-  when unique_violation then
-    perform private.fail('RY409', 'Another organisation of this installation has proved this domain.',
-      'Ask the operator of the installation.');
+exception when unique_violation then
+  perform private.fail('RY409', 'Another organisation of this installation has proved this domain.',
+    'Ask the operator of the installation.');
 end;
 $$;
 comment on function private.prove_sign_in_domain is

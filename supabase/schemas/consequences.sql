@@ -286,10 +286,9 @@ begin
     begin
       perform private.decide_resolved(p_job, v_connection);
       return;
-    exception
-      when others then
-        raise warning 'decision of job %: %', p_job.id, sqlerrm;
-        v_error := sqlerrm;
+    exception when others then
+      raise warning 'decision of job %: %', p_job.id, sqlerrm;
+      v_error := sqlerrm;
     end;
   end if;
   v_error := left(coalesce(v_error, 'The reading was cancelled.'), 1000);

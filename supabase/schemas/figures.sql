@@ -412,8 +412,7 @@ language plpgsql stable set search_path = '' set work_mem = '64kB' as $$
 begin
   perform count(*) from generate_series(1, 10000);
   return case when current_setting('default_transaction_read_only') = 'on' then 'the database is read-only' end;
-exception
-  when others then return sqlerrm;
+exception when others then return sqlerrm;
 end;
 $$;
 

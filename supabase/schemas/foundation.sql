@@ -117,9 +117,8 @@ begin
   return host(coalesce((v_claims ->> 'client_address')::pg_catalog.inet, (select s.ip from auth.sessions as s
     where s.id = (v_claims ->> 'session_id')::pg_catalog.uuid
       and s.user_id = (v_claims ->> 'sub')::pg_catalog.uuid)));
-exception
-  when invalid_text_representation then
-    return null;
+exception when invalid_text_representation then
+  return null;
 end;
 $$;
 

@@ -84,8 +84,7 @@ begin
         and not exists (select from private.live_jobs as q where q.state_key = v_connection.id) then
         v_count := v_count + (private.request_resolve(v_connection, 'Poll') is not null)::integer;
       end if;
-    exception
-      when others then raise warning 'poll of %: %', v_connection.id, sqlerrm;
+    exception when others then raise warning 'poll of %: %', v_connection.id, sqlerrm;
     end;
   end loop;
   return v_count;
@@ -260,8 +259,7 @@ begin
   if v_connection.id is null or jsonb_typeof(p_pulls) is distinct from 'array' then return; end if;
   perform private.lock_state(v_connection.org_id, p_connection);
   perform private.note_listed_pull(v_connection, e.value) from jsonb_array_elements(p_pulls) as e;
-exception
-  when others then raise warning 'pull requests of %: %', p_connection, sqlerrm;
+exception when others then raise warning 'pull requests of %: %', p_connection, sqlerrm;
 end;
 $$;
 

@@ -158,9 +158,7 @@ returns boolean language plpgsql set search_path = '' as $$
 declare
   v_tick pg_catalog.timestamptz := date_bin('15 minutes', now(), '2000-01-01 00:00+00');
 begin
-  if p_known.tick_at <> v_tick then
-    perform private.flush_tick(p_runner.instance_id);
-  end if;
+  if p_known.tick_at <> v_tick then perform private.flush_tick(p_runner.instance_id); end if;
   -- Only the session's own row: another process may have taken over since the caller looked.
   update private.heartbeats as h set
     last_seen_at = now(), is_draining = p_is_draining, tick_at = v_tick,

@@ -30,8 +30,7 @@ comment on column public.job_log_chunks.bytes is 'Bytes in it (UTF-8).';
 do $$
 begin
   alter table public.job_log_chunks alter column body set compression lz4;
-exception
-  when feature_not_supported then raise notice 'This server has no lz4; logs are compressed with pglz.';
+exception when feature_not_supported then raise notice 'This server has no lz4; logs are compressed with pglz.';
 end;
 $$;
 
@@ -209,10 +208,9 @@ begin
   values (v_live.job_id, p_attempt, p_name, v_body, lower(p_sha256))
   on conflict (job_id, attempt, name) do update set body = excluded.body, sha256 = excluded.sha256;
   return jsonb_build_object('name', p_name, 'bytes', octet_length(v_body), 'sha256', lower(p_sha256));
-exception
-  when check_violation or not_null_violation or invalid_parameter_value then
-    perform private.fail('RY422', 'The artifact is too large, its name is not valid, or it is not base64.',
-      'At most 32 MiB.');
+exception when check_violation or not_null_violation or invalid_parameter_value then
+  perform private.fail('RY422', 'The artifact is too large, its name is not valid, or it is not base64.',
+    'At most 32 MiB.');
 end;
 $$;
 comment on function private.worker_put_artifact is 'Stores a file of a job, such as its saved plan.';
@@ -309,9 +307,8 @@ begin
   perform private.fail('RY409', 'This upload has arrived already, or does not wait any more.', 'Start another one.')
   where not found;
   return jsonb_build_object('id', v_id, 'bytes', octet_length(v_body), 'sha256', lower(p_sha256));
-exception
-  when check_violation or not_null_violation or invalid_parameter_value then
-    perform private.fail('RY422', 'The upload is empty, too large, or not base64.', 'At most 25 MiB, packed.');
+exception when check_violation or not_null_violation or invalid_parameter_value then
+  perform private.fail('RY422', 'The upload is empty, too large, or not base64.', 'At most 25 MiB, packed.');
 end;
 $$;
 comment on function private.upload_source is

@@ -524,16 +524,15 @@ begin
     raise exception using errcode = 'RY000';
   end if;
   return private.manifest_answer(v_changes, v_left);
-exception
-  when others then
-    get stacked diagnostics v_code = returned_sqlstate, v_words = message_text, v_hint = pg_exception_hint,
-      v_detail = pg_exception_detail;
-    if v_code = 'RY000' then
-      return private.manifest_answer(v_changes, v_left);
-    elsif v_code !~ '^RY' then
-      raise;
-    end if;
-    raise exception using errcode = v_code, message = concat_ws(': ', v_at, v_words), hint = v_hint, detail = v_detail;
+exception when others then
+  get stacked diagnostics v_code = returned_sqlstate, v_words = message_text, v_hint = pg_exception_hint,
+    v_detail = pg_exception_detail;
+  if v_code = 'RY000' then
+    return private.manifest_answer(v_changes, v_left);
+  elsif v_code !~ '^RY' then
+    raise;
+  end if;
+  raise exception using errcode = v_code, message = concat_ws(': ', v_at, v_words), hint = v_hint, detail = v_detail;
 end;
 $$;
 comment on function private.apply_manifest is

@@ -184,9 +184,7 @@ declare
   v_problem pg_catalog.text;
 begin
   if p_group.status = 'APPLYING' then perform private.approve_group(p_group); end if;
-  if private.is_set_open(v_set) then
-    return;
-  end if;
+  if private.is_set_open(v_set) then return; end if;
   if p_group.status = 'PLANNING' then
     v_problem := private.group_problem(p_group);
     if v_problem is null and exists (select from private.set_members as m join public.provision_jobs as j
@@ -234,8 +232,7 @@ begin
     order by created_at limit 200 for update skip locked loop
     begin
       perform private.advance_group(v_group);
-    exception
-      when others then raise warning 'merge queue, %: %', v_group.head_commit, sqlerrm;
+    exception when others then raise warning 'merge queue, %: %', v_group.head_commit, sqlerrm;
     end;
   end loop;
   delete from private.merge_groups where created_at < now() - interval '30 days';

@@ -359,12 +359,11 @@ begin
   on conflict (rule_id) do update set address = excluded.address,
     secret = case when p_spec ? 'secret' then excluded.secret else s.secret end;
   return v_new;
-exception
-  when check_violation or not_null_violation or invalid_text_representation or invalid_parameter_value
-    or array_subscript_error then
-    perform private.fail('RY422', 'The rule is not valid.',
-      format('It needs an address, a channel (webhook, slack, teams, mail) and events: %s.',
-      array_to_string(private.notification_events(), ', ')));
+exception when check_violation or not_null_violation or invalid_text_representation or invalid_parameter_value
+  or array_subscript_error then
+  perform private.fail('RY422', 'The rule is not valid.',
+    format('It needs an address, a channel (webhook, slack, teams, mail) and events: %s.',
+    array_to_string(private.notification_events(), ', ')));
 end;
 $$;
 

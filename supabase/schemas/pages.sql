@@ -739,10 +739,9 @@ begin
     order by s.at desc, s.kind, s.id desc), '[]') into v_rows
   from shown as s left join public.provision_jobs as j on j.id = s.job_id;
   return jsonb_build_object('rows', v_rows - p_limit, 'has_more', jsonb_array_length(v_rows) > p_limit);
-exception
-  when invalid_text_representation or invalid_datetime_format or datetime_field_overflow
-    or numeric_value_out_of_range then
-    perform private.fail('RY422', 'A filter of the list is not valid.', sqlerrm);
+exception when invalid_text_representation or invalid_datetime_format or datetime_field_overflow
+  or numeric_value_out_of_range then
+  perform private.fail('RY422', 'A filter of the list is not valid.', sqlerrm);
 end;
 $$;
 comment on function private.list_events is

@@ -70,9 +70,8 @@ declare
 begin
   begin
     v_command := p_text::pg_catalog.jsonb;
-  exception
-    when invalid_text_representation or untranslatable_character then
-      v_command := null;
+  exception when invalid_text_representation or untranslatable_character then
+    v_command := null;
   end;
   perform private.fail('RY422', 'command.json does not name a command.',
     'Write {"argv": ["trivy", "config", "{plan}"], "network": false}; the network may be left out.')
@@ -97,9 +96,7 @@ begin
       or not v_is_command and f.key !~ '\.(rego|json|ya?ml)$')
     or v_is_command = exists (select from jsonb_object_keys(p_files) as f where f ~ '\.rego$'
       and f !~ '_test\.rego$');
-  if v_is_command then
-    perform private.check_command(p_files ->> 'command.json');
-  end if;
+  if v_is_command then perform private.check_command(p_files ->> 'command.json'); end if;
 end;
 $$;
 
@@ -153,10 +150,9 @@ begin
   returning * into v_set;
   return private.audited(to_jsonb(v_set), 'policy.attached', concat_ws(' ', v_set.name, nullif(p_path, '')),
     jsonb_build_object('level', v_set.level, 'sha256', v_set.bundle_sha256, 'source', v_set.source));
-exception
-  when check_violation or not_null_violation or invalid_text_representation or numeric_value_out_of_range then
-    perform private.fail('RY422', 'A policy set needs a name, a level and its files.',
-      'The name has lower-case letters, digits and hyphens; the level is advisory, overridable or mandatory.');
+exception when check_violation or not_null_violation or invalid_text_representation or numeric_value_out_of_range then
+  perform private.fail('RY422', 'A policy set needs a name, a level and its files.',
+    'The name has lower-case letters, digits and hyphens; the level is advisory, overridable or mandatory.');
 end;
 $$;
 comment on function private.attach_policy is
@@ -325,10 +321,9 @@ begin
     messages = excluded.messages, cost = excluded.cost, overridden_by = null, overridden_label = null,
     override_reason = null, overridden_at = null;
   return jsonb_build_object('problem', private.check_problem(p_job), 'is_refused', private.is_refused(p_job));
-exception
-  when check_violation or not_null_violation or invalid_text_representation or cardinality_violation then
-    perform private.fail('RY422', 'A check has the id of its set and a verdict.',
-      'The verdict is passed, warned, failed or error.');
+exception when check_violation or not_null_violation or invalid_text_representation or cardinality_violation then
+  perform private.fail('RY422', 'A check has the id of its set and a verdict.',
+    'The verdict is passed, warned, failed or error.');
 end;
 $$;
 comment on function private.worker_record_checks is

@@ -115,10 +115,9 @@ begin
         from private.policy_bundles as b where b.org_id = v_test.org_id
         and b.sha256 = v_test.payload #>> '{policy_test,sha256}') end)
     from private.policy_test_plans as t where t.job_id = p_job);
-exception
-  when check_violation or invalid_text_representation then
-    perform private.fail('RY422', 'A verdict is passed, warned, failed, error, unclear or missing.',
-      'Send one of these, with the plan that it is about.');
+exception when check_violation or invalid_text_representation then
+  perform private.fail('RY422', 'A verdict is passed, warned, failed, error, unclear or missing.',
+    'Send one of these, with the plan that it is about.');
 end;
 $$;
 comment on function private.worker_policy_test is

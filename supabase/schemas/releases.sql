@@ -423,12 +423,11 @@ begin
   perform private.audit(p_org, 'organization.update_policy', 'organization', p_org::pg_catalog.text, null,
     coalesce(p_spec, '{}'));
   return private.policy_json(v_policy);
-exception
-  when check_violation or not_null_violation or invalid_text_representation or invalid_datetime_format
-    or datetime_field_overflow
-    or numeric_value_out_of_range or invalid_parameter_value then
-    perform private.fail('RY422', 'The update policy is not valid.',
-      'mode is OFF, WINDOW or NOW; days are 0 (Sunday) to 6; hours are like 02:00 and differ from each other.');
+exception when check_violation or not_null_violation or invalid_text_representation or invalid_datetime_format
+  or datetime_field_overflow
+  or numeric_value_out_of_range or invalid_parameter_value then
+  perform private.fail('RY422', 'The update policy is not valid.',
+    'mode is OFF, WINDOW or NOW; days are 0 (Sunday) to 6; hours are like 02:00 and differ from each other.');
 end;
 $$;
 comment on function private.set_update_policy is
@@ -463,8 +462,7 @@ begin
           v_count := v_count + 1;
         end if;
       end if;
-    exception
-      when others then raise warning 'sweep of the update policy of organisation %: %', v_org, sqlerrm;
+    exception when others then raise warning 'sweep of the update policy of organisation %: %', v_org, sqlerrm;
     end;
   end loop;
   return v_count;

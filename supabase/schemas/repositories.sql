@@ -209,12 +209,11 @@ begin
   perform private.audited(to_jsonb(v_module), 'module.git', v_module.path,
     jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_new))));
   return to_jsonb(v_new);
-exception
-  when check_violation or not_null_violation or invalid_text_representation or invalid_parameter_value
-    or array_subscript_error then
-    perform private.fail('RY422', 'A setting is not valid.',
-      'is_on is true or false, branch a name, paths a list of at most 50, apply after_merge, before_merge, '
-      'merge_queue, never, or null for the mode of its group.');
+exception when check_violation or not_null_violation or invalid_text_representation or invalid_parameter_value
+  or array_subscript_error then
+  perform private.fail('RY422', 'A setting is not valid.',
+    'is_on is true or false, branch a name, paths a list of at most 50, apply after_merge, before_merge, '
+    'merge_queue, never, or null for the mode of its group.');
 end;
 $$;
 comment on function private.set_module_git is 'How a module follows git: {is_on, branch, paths, apply}. Operators.';

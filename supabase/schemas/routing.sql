@@ -454,9 +454,7 @@ begin
   update private.live_jobs as q
   set stage = 'READY', lane_id = v_lane, ready_seq = nextval('private.ready_seq'), not_before_at = null
   where q.job_id = p_job and q.stage in ('WAITING', 'BACKOFF');
-  if found then
-    perform private.wake_lane(v_lane, 1);
-  end if;
+  if found then perform private.wake_lane(v_lane, 1); end if;
 end;
 $$;
 

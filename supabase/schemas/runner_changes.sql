@@ -322,10 +322,9 @@ begin
     begin
       perform private.change_runner(v_worker.id, p_change, p_options);
       v_done := v_done + 1;
-    exception
-      when sqlstate 'RY403' or sqlstate 'RY404' or sqlstate 'RY409' or sqlstate 'RY422' then
-        v_refused := v_refused || jsonb_build_array(
-          jsonb_build_object('id', v_worker.id, 'name', v_worker.name, 'why', sqlerrm));
+    exception when sqlstate 'RY403' or sqlstate 'RY404' or sqlstate 'RY409' or sqlstate 'RY422' then
+      v_refused := v_refused || jsonb_build_array(
+        jsonb_build_object('id', v_worker.id, 'name', v_worker.name, 'why', sqlerrm));
     end;
   end loop;
   return jsonb_build_object('done', v_done, 'refused', v_refused);
@@ -423,8 +422,7 @@ begin
         perform private.retire_worker(v_worker.id, 'removed from the cloud');
         v_count := v_count + 1;
       end if;
-    exception
-      when query_canceled or others then raise warning 'sweep of removed runner %: %', v_worker.id, sqlerrm;
+    exception when query_canceled or others then raise warning 'sweep of removed runner %: %', v_worker.id, sqlerrm;
     end;
   end loop;
   return v_count;

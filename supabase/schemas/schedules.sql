@@ -432,12 +432,11 @@ begin
         next_at = private.next_time(private.parse_cron(s.cron), s.zone, greatest(now(), v_schedule.next_at))
       where s.id = v_schedule.id;
       v_count := v_count + 1;
-    exception
-      when others then
-        raise warning 'sweep of schedule %: %', v_schedule.id, sqlerrm;
-        -- Not at once again: those that cannot run would keep their place before those that can.
-        update public.schedules as s set next_at = now() + interval '5 minutes',
-          last_note = 'It could not run; it is tried again every five minutes.' where s.id = v_schedule.id;
+    exception when others then
+      raise warning 'sweep of schedule %: %', v_schedule.id, sqlerrm;
+      -- Not at once again: those that cannot run would keep their place before those that can.
+      update public.schedules as s set next_at = now() + interval '5 minutes',
+        last_note = 'It could not run; it is tried again every five minutes.' where s.id = v_schedule.id;
     end;
     -- The next sweep continues.
     exit when clock_timestamp() > now() + interval '4 seconds';

@@ -88,11 +88,10 @@ begin
     begin
       perform private.retry_job(v_job, 'Retry of what failed in a set.');
       v_retried := v_retried + 1;
-    exception
-      when others then
-        if sqlstate not like 'RY%' then raise; end if;
-        get stacked diagnostics v_hint = pg_exception_hint;
-        v_refusal := sqlerrm;
+    exception when others then
+      if sqlstate not like 'RY%' then raise; end if;
+      get stacked diagnostics v_hint = pg_exception_hint;
+      v_refusal := sqlerrm;
     end;
   end loop;
   perform private.lock_set(p_set);
@@ -221,10 +220,9 @@ begin
     begin
       perform private.approve_job(v_row.awaited_id, 'approve');
       v_approved := v_approved + 1;
-    exception
-      when others then
-        if sqlstate not like 'RY%' then raise; end if;
-        v_refusals := v_refusals || jsonb_build_object('module_path', v_row.module_path, 'message', sqlerrm);
+    exception when others then
+      if sqlstate not like 'RY%' then raise; end if;
+      v_refusals := v_refusals || jsonb_build_object('module_path', v_row.module_path, 'message', sqlerrm);
     end;
   end loop;
   if v_modules <> '{}' then

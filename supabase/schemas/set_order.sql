@@ -205,11 +205,10 @@ exception when others then
   for v_member in select * from unnest(p_sets, p_modules) as p (set_id, module_id) loop
     begin
       perform private.add_set_jobs(p_like, array[v_member.set_id], array[v_member.module_id]);
-    exception
-      when others then
-        if sqlstate not like 'RY%' then raise; end if;
-        update private.set_members as m set left_out = left(sqlerrm, 500)
-        where m.set_id = v_member.set_id and m.module_id = v_member.module_id;
+    exception when others then
+      if sqlstate not like 'RY%' then raise; end if;
+      update private.set_members as m set left_out = left(sqlerrm, 500)
+      where m.set_id = v_member.set_id and m.module_id = v_member.module_id;
     end;
   end loop;
   perform private.settle_set(s.id) from public.job_sets as s where s.id = any (p_sets) and s.is_ordered;

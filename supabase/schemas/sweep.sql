@@ -65,8 +65,7 @@ begin
       perform private.refresh_worker_status(v_worker);
       perform private.wake_lanes_of(v_worker);
       v_count := v_count + 1;
-    exception
-      when query_canceled or others then raise warning 'sweep of runner %: %', v_worker, sqlerrm;
+    exception when query_canceled or others then raise warning 'sweep of runner %: %', v_worker, sqlerrm;
     end;
   end loop;
   update public.worker_instances as i set status = 'OFFLINE', disconnected_at = now()
@@ -120,10 +119,9 @@ begin
         'hint', 'Look at its log and start it again; its file of before ends in .previous.'));
   end case;
   return true;
-exception
-  when query_canceled or others then
-    raise warning 'sweep of the % of job %: %', p_part, p_job.job_id, sqlerrm;
-    return false;
+exception when query_canceled or others then
+  raise warning 'sweep of the % of job %: %', p_part, p_job.job_id, sqlerrm;
+  return false;
 end;
 $$;
 
@@ -207,8 +205,7 @@ begin
       perform private.end_job(v_job, 'CANCELLED', 'approval_expired', 'system', null, 'system',
         'Nobody approved it in time.');
       v_count := v_count + 1;
-    exception
-      when query_canceled or others then raise warning 'sweep of the approval of job %: %', v_job, sqlerrm;
+    exception when query_canceled or others then raise warning 'sweep of the approval of job %: %', v_job, sqlerrm;
     end;
   end loop;
   return v_count;
@@ -616,8 +613,7 @@ begin
   if exists (select from pg_catalog.pg_available_extensions where name = 'pg_cron') then
     create extension if not exists pg_cron;
   end if;
-exception
-  when others then raise notice 'pg_cron cannot be created here (%); another driver must sweep.', sqlerrm;
+exception when others then raise notice 'pg_cron cannot be created here (%); another driver must sweep.', sqlerrm;
 end;
 $$;
 

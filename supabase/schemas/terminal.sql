@@ -86,13 +86,12 @@ begin
   perform private.check_saved_plan(p_plan.org_id, 'APPLY', p_plan.module_id, p_plan.id);
   perform private.refuse_locked_modules(array[p_plan.module_id], p_plan.id);
   return null;
-exception
-  when others then
-    if not starts_with(sqlstate, 'RY') then
-      raise;
-    end if;
-    get stacked diagnostics v_hint = pg_exception_hint;
-    return sqlerrm || ' ' || v_hint;
+exception when others then
+  if not starts_with(sqlstate, 'RY') then
+    raise;
+  end if;
+  get stacked diagnostics v_hint = pg_exception_hint;
+  return sqlerrm || ' ' || v_hint;
 end;
 $$;
 
@@ -206,9 +205,7 @@ declare
   v_from bigint := least(p_offset, 1000000000000);
   v_answer pg_catalog.text;
 begin
-  if p_is_apply then
-    v_job := private.apply_of(p_run);
-  end if;
+  if p_is_apply then v_job := private.apply_of(p_run); end if;
   v_is_over := v_job.status in ('SUCCEEDED', 'FAILED', 'CANCELLED', 'NEEDS_ATTENTION');
   v_answer := (
     with part as (

@@ -146,7 +146,7 @@ class Federation:
             await tx.do("renew_identity", **values)
         else:
             user = _standing(await tx.one("user_by_email", email=data["email"]) or await self._create(tx, row, data))
-            await tx.do("insert_provider_identity", user_id=user["id"], **values)
+            await tx.do("insert_identity", user_id=user["id"], **values)
         return await tx.one("note_providers", id=user["id"]) or user
 
     async def _create(self, tx: Transaction, row: Row, data: dict[str, Any]) -> Row:
@@ -164,7 +164,8 @@ class Federation:
         shown = {name: value for name, value in data.items() if name != "custom_claims"}
         app = {"provider": row["identifier"], "providers": [row["identifier"]]}
         metadata = {"app_metadata": Jsonb(app), "user_metadata": Jsonb(shown)}
-        user = await tx.one("insert_provider_user", id=uuid.uuid4(), email=data["email"], **metadata)
+        rest = {"role": "authenticated", "password": None, "is_confirmed": True, "banned_until": None}
+        user = await tx.one("insert_user", id=uuid.uuid4(), email=data["email"], **metadata, **rest)
         if user is None:
             raise AuthError(409, "conflict", "The account was created a moment ago: begin the sign-in again")
         return user

@@ -173,7 +173,8 @@ async def create_user(
         banned_until=more.get("banned_until"),
     )
     if row is not None:
-        await tx.do("insert_identity", id=user_id, data=Jsonb(more.get("identity") or identity_data(user_id, email)))
+        data = Jsonb(more.get("identity") or identity_data(user_id, email))
+        await tx.do("insert_identity", user_id=user_id, provider="email", subject=str(user_id), data=data)
     return row
 
 

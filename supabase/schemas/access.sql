@@ -97,6 +97,19 @@ begin
 end;
 $$;
 
+-- Nobody's search path counts, and every name in a body is qualified. A function that runs with its owner's rights, or
+-- has other settings, pins its path where it is created; the others here.
+do $$
+declare
+  v_function pg_catalog.regprocedure;
+begin
+  for v_function in select p.oid from pg_catalog.pg_proc as p where p.pronamespace = 'private'::pg_catalog.regnamespace
+    and p.prokind = 'f' and p.proconfig is null loop
+    execute format('alter function %s set search_path = %L', v_function, '');
+  end loop;
+end;
+$$;
+
 -- ## calls
 -- A call of people is open to service accounts, too; it checks its caller's rights itself.
 do $$

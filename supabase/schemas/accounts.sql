@@ -10,8 +10,7 @@ comment on table private.service_account_secrets is 'Hashes of service accounts'
 comment on column private.service_account_secrets.hash is 'bcrypt hash; the secret is shown once and never stored.';
 
 -- A service account that the caller may change.
-create function private.my_account(p_account uuid, out v_account public.service_accounts)
-language plpgsql set search_path = '' as $$
+create function private.my_account(p_account uuid, out v_account public.service_accounts) language plpgsql as $$
 begin
   select * into v_account from public.service_accounts where id = p_account and removed_at is null
     and org_id in (select private.my_org_ids('module.read')) for update;
@@ -23,8 +22,7 @@ end;
 $$;
 
 -- Stores the hash of a service account's secret.
-create function private.set_account_secret(p_account uuid, p_hash text, p_hint text) returns void
-language plpgsql set search_path = '' as $$
+create function private.set_account_secret(p_account uuid, p_hash text, p_hint text) returns void language plpgsql as $$
 begin
   insert into private.service_account_secrets (service_account_id, hash) values (p_account, p_hash)
   on conflict (service_account_id) do update set hash = excluded.hash, created_at = now();
@@ -38,8 +36,7 @@ end;
 $$;
 
 -- Refuses a role that no service account may have: roles count in the whole organisation, and owners are people.
-create function private.check_account_role(p_role text, p_path text) returns void
-language sql immutable set search_path = '' as $$
+create function private.check_account_role(p_role text, p_path text) returns void language sql immutable as $$
   select private.fail('RY422', 'A service account may be viewer, operator or admin.',
     'Owners are people: somebody must answer for the organisation.')
   where p_role is not null and p_role not in ('viewer', 'operator', 'admin');
@@ -87,8 +84,7 @@ comment on function private.create_service_account is
   'Makes a service account {name, path, description, trusts, role}, with a secret (bcrypt hash) or without. Admins.';
 
 -- Ends the sessions that were opened with a service account.
-create function private.end_account_sessions(p_account uuid, p_reason text) returns void
-language plpgsql set search_path = '' as $$
+create function private.end_account_sessions(p_account uuid, p_reason text) returns void language plpgsql as $$
 declare
   v_worker pg_catalog.uuid;
 begin

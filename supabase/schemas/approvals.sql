@@ -2,7 +2,7 @@
 
 -- How the caller has proved who they are: through a session, a personal token, a service account or the database
 -- itself; with which methods and strength. Null where nobody calls.
-create function private.signed_in() returns jsonb language sql stable set search_path = '' as $$
+create function private.signed_in() returns jsonb language sql stable as $$
   select case when c.claims is not null then jsonb_strip_nulls(jsonb_build_object(
     'through', case when c.claims ? 'account_version' then 'service account'
       when c.claims ? 'personal_token' then 'personal token' when c.claims ? 'delegation' then 'comment'
@@ -35,7 +35,7 @@ comment on column public.approvals.is_override is 'Whether a lone owner approved
 
 -- Counts one more approval, or a confirmation; with enough of them it queues the job. The caller has the state's lock.
 create function private.count_approval(p_job bigint, p_is_override boolean, p_label text, p_comment text)
-returns public.provision_jobs language plpgsql set search_path = '' as $$
+returns public.provision_jobs language plpgsql as $$
 declare
   v_job public.provision_jobs;
 begin

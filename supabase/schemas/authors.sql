@@ -29,8 +29,7 @@ comment on column private.git_accounts.account_id is 'The number of the account,
 
 -- Notes people of a change. Some addresses are a host's own and name a login: 11+ann@users.noreply.github.com. An event
 -- that names both connects them: account:11:ann.
-create function private.note_authors(p_connection uuid, p_change text, p_people text[]) returns void
-language sql set search_path = '' as $$
+create function private.note_authors(p_connection uuid, p_change text, p_people text[]) returns void language sql as $$
   insert into private.git_accounts (org_id, host, login, account_id)
   select distinct c.org_id, split_part(c.repository, '/', 1), n[2], n[1] from public.git_connections as c
   cross join lateral unnest(p_people) as p (identity)
@@ -46,15 +45,13 @@ language sql set search_path = '' as $$
 $$;
 
 -- Notes the addresses that a runner read in the commits of a change.
-create function private.note_emails(p_connection uuid, p_change text, p_found jsonb) returns void
-language sql set search_path = '' as $$
+create function private.note_emails(p_connection uuid, p_change text, p_found jsonb) returns void language sql as $$
   select private.note_authors(p_connection, p_change, array(
     select 'email:' || e from unnest(private.text_list(p_found -> 'emails')) as e))
 $$;
 
 -- Notes who pushed a commit, and to which pull requests: a closed one may be opened again.
-create function private.note_push(p_connection uuid, p_delivery jsonb) returns void
-language sql set search_path = '' as $$
+create function private.note_push(p_connection uuid, p_delivery jsonb) returns void language sql as $$
   select private.note_authors(p_connection, c.change, private.text_list(p_delivery -> 'people')) from (
     select p_delivery ->> 'after' as change
     union
@@ -65,7 +62,7 @@ $$;
 
 -- Notes the people of what came to a pull request's branch before the request was opened: pushes, and other requests
 -- that were merged there. Earlier merges of the branch are in the base already.
-create function private.note_branch(p_pull public.pull_requests) returns void language sql set search_path = '' as $$
+create function private.note_branch(p_pull public.pull_requests) returns void language sql as $$
   insert into private.git_authors (connection_id, change, identity, seen_at)
   select p_pull.connection_id, '#' || p_pull.number, a.identity, min(a.seen_at)
   from public.git_deliveries as d
@@ -86,7 +83,7 @@ $$;
 -- yet. Of a module that pushes do not plan, and until a push was read, nobody knows which modules it changes: it counts
 -- for each of the branch.
 create function private.changes_of(p_job public.provision_jobs, p_connections uuid[]) returns setof text
-language sql stable set search_path = '' as $$
+language sql stable as $$
   with own as (
     select o.change from (select p_job.payload #> '{options,git}' as git) as g cross join lateral (values
       (g.git ->> 'commit'), (p_job.payload #>> '{module,source,commit}'), ('#' || (g.git ->> 'pull_request')),
@@ -116,7 +113,7 @@ $$;
 -- accounts, also of links that have ended, and every address of an account. A name of a link that an admin corrected
 -- counts for what was seen until then.
 create function private.names_of_members(p_org uuid, p_host text)
-returns table (user_id uuid, name text, ended_at timestamptz) language sql stable set search_path = '' as $$
+returns table (user_id uuid, name text, ended_at timestamptz) language sql stable as $$
   with link as (
     select l.user_id, l.login, l.account_id, 'infinity'::pg_catalog.timestamptz as ended_at
     from public.git_logins as l where l.org_id = p_org and l.host = p_host
@@ -140,8 +137,7 @@ returns table (user_id uuid, name text, ended_at timestamptz) language sql stabl
 $$;
 
 -- The members who made the changes that a job would apply. A repository that was connected again is the same one.
-create function private.change_makers(p_job public.provision_jobs) returns setof uuid
-language plpgsql stable set search_path = '' as $$
+create function private.change_makers(p_job public.provision_jobs) returns setof uuid language plpgsql stable as $$
 declare
   v_repository pg_catalog.text := private.repository_key(p_job.payload #>> '{module,source,url}');
   v_connections pg_catalog.uuid[] := array(select c.id from public.git_connections as c where c.org_id = p_job.org_id
@@ -158,7 +154,7 @@ $$;
 
 -- Whether others than this member have to approve a change, because the member made it.
 create function private.is_own_change(p_plan public.provision_jobs, p_user uuid) returns boolean
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select exists (select from public.modules as m join public.organizations as o on o.id = m.org_id
       and not o.can_approve_own_jobs where m.id = p_plan.module_id and m.approvals_required > 0)
     and p_user in (select private.change_makers(p_plan))

@@ -31,7 +31,7 @@ comment on column private.change_records.signature is 'RS256 over the DSSE encod
 comment on column private.change_records.sign_at is 'Unsigned: when a signer may take it (again).';
 
 -- Refuses to change or delete a record, for every caller; it goes with its organisation alone.
-create function private.guard_change_record() returns trigger language plpgsql set search_path = '' as $$
+create function private.guard_change_record() returns trigger language plpgsql as $$
 begin
   if tg_op = 'UPDATE' and old.signature is null and to_jsonb(new) - array['key_id', 'signature', 'signed_at', 'sign_at']
     = to_jsonb(old) - array['key_id', 'signature', 'signed_at', 'sign_at'] then
@@ -49,10 +49,9 @@ create trigger wake after update of signature on private.change_records
   for each row execute function private.wake_for_row();
 
 -- ## what a record says
-
 -- The module's state before and after a job: name, digest and serial; what the job was given where no state is kept.
 create function private.record_subjects(p_job public.provision_jobs, p_module public.modules) returns jsonb
-language sql stable set search_path = '' as $$
+language sql stable as $$
   with written as (
     select min(v.serial) as first, max(v.serial) as last from private.state_versions as v
     where v.module_id = p_module.id and v.job_id = p_job.id
@@ -72,8 +71,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- The materials of a change: the commit, and the plan that was reviewed.
-create function private.record_materials(p_job public.provision_jobs) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.record_materials(p_job public.provision_jobs) returns jsonb language sql stable as $$
   select to_jsonb(array(
     select jsonb_strip_nulls(jsonb_build_object('name', 'commit', 'uri', 'git+' || (p_job.payload
       #>> '{module,source,url}'), 'digest', jsonb_build_object('gitCommit', c.sha)))
@@ -85,14 +83,14 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Names and versions of the variables that a job was given, and the digests of none: a value may be a secret.
-create function private.record_variables(p_job bigint) returns jsonb language sql stable set search_path = '' as $$
+create function private.record_variables(p_job bigint) returns jsonb language sql stable as $$
   select coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object('path', v.path, 'kind', v.kind, 'name', v.name,
     'version', v.version)) order by v.kind, v.name, v.path, v.version), '[]')
   from private.job_variables as g join public.variables as v on v.id = any (g.variables) where g.job_id = p_job
 $$;
 
 -- The approvals: by whom, of which plan, and how they had signed in.
-create function private.record_approvals(p_job bigint) returns jsonb language sql stable set search_path = '' as $$
+create function private.record_approvals(p_job bigint) returns jsonb language sql stable as $$
   select coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object('by', a.user_label, 'id', a.user_id, 'decision',
     a.decision, 'at', a.created_at, 'comment', nullif(a.comment, ''), 'is_override', a.is_override, 'plan_sha256',
     a.plan_sha256, 'signed_in', a.signed_in)) order by a.created_at, a.id), '[]')
@@ -100,8 +98,7 @@ create function private.record_approvals(p_job bigint) returns jsonb language sq
 $$;
 
 -- Which rules checked the plan, with which verdict, and who overrode one.
-create function private.record_checks(p_job public.provision_jobs) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.record_checks(p_job public.provision_jobs) returns jsonb language sql stable as $$
   select coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object('name', c.name, 'path', c.path, 'level', c.level,
     'rules_sha256', c.bundle_sha256, 'verdict', c.verdict, 'overridden_by', c.overridden_label, 'overridden_at',
     c.overridden_at, 'reason', c.override_reason)) order by c.name, c.path), '[]')
@@ -109,8 +106,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Where a change was made: the runner, its process, release and isolation.
-create function private.record_runner(p_job public.provision_jobs) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.record_runner(p_job public.provision_jobs) returns jsonb language sql stable as $$
   select jsonb_strip_nulls(jsonb_build_object('id', p_job.worker_id, 'name', p_job.worker_name, 'instance',
     p_job.instance_name, 'release', i.version, 'isolation', i.facts ->> 'isolation'))
   from (select) as one left join public.worker_instances as i on i.id = p_job.instance_id
@@ -120,7 +116,7 @@ $$;
 -- The statement about a job's change of a module, after the record with this digest.
 create function private.record_statement(
   p_job public.provision_jobs, p_module public.modules, p_sequence integer, p_previous text
-) returns jsonb language sql stable set search_path = '' as $$
+) returns jsonb language sql stable as $$
   select jsonb_build_object('_type', 'https://in-toto.io/Statement/v1', 'subject',
     private.record_subjects(p_job, p_module), 'predicateType', 'https://slsa.dev/provenance/v1', 'predicate',
     jsonb_build_object('buildDefinition', jsonb_build_object(
@@ -148,7 +144,7 @@ $$;
 
 -- Writes the record of a job that has ended, if a runner had it. The caller has the state's lock: a chain never forks.
 create function private.write_change_record(p_job public.provision_jobs, p_module uuid) returns void
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_module public.modules;
   v_sequence integer;
@@ -169,7 +165,6 @@ end;
 $$;
 
 -- ## signing
-
 create function private.has_unsigned_records() returns boolean
 language sql stable security definer set search_path = '' as $$
   select exists (select from private.change_records as r where r.signature is null and r.sign_at <= now())
@@ -205,10 +200,8 @@ $$;
 comment on function private.sign_record is 'Adds a record''s signature, once. Service key only.';
 
 -- ## reading
-
 -- A record as its envelope (DSSE), with its place; the envelope is null until it is signed.
-create function private.record_json(p_record private.change_records) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.record_json(p_record private.change_records) returns jsonb language sql stable as $$
   select jsonb_build_object('sequence', p_record.sequence, 'created_at', p_record.created_at, 'signed_at',
     p_record.signed_at, 'key_id', p_record.key_id, 'envelope', case when p_record.signature is not null then
     jsonb_build_object('payloadType', 'application/vnd.in-toto+json', 'payload',
@@ -217,7 +210,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Refuses somebody who may not read the jobs of a module, also of one that was removed.
-create function private.need_records_of(p_module uuid) returns void language plpgsql stable set search_path = '' as $$
+create function private.need_records_of(p_module uuid) returns void language plpgsql stable as $$
 begin
   perform private.need('job.read', m.org_id, m.path) from public.modules as m
   where m.id = p_module and private.may_see(m.org_id, m.path);
@@ -252,7 +245,7 @@ $$;
 comment on function private.change_record is 'The signed record of a run''s change; it outlives the run. Members.';
 
 -- A record on its run's page: whether it is signed, and since when the newest hundred of the chain fit.
-create function private.record_status(p_job bigint) returns jsonb language sql stable set search_path = '' as $$
+create function private.record_status(p_job bigint) returns jsonb language sql stable as $$
   with own as (
     select r.* from private.change_records as r where r.job_id = p_job order by r.id limit 1
   ), newest as (

@@ -36,7 +36,7 @@ comment on type private.instance_now is 'The process that asks for jobs: its nam
 -- The calling process as it is now: nothing is free while it is draining or not fresh, nor for a request that was
 -- answered before. The caller holds the instance's lock.
 create function private.this_instance(p_instance uuid, p_request uuid) returns private.instance_now
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable as $$
 declare
   v_self private.instance_now;
 begin
@@ -55,7 +55,7 @@ $$;
 -- The first so many of these lanes for which no preferred runner is available now. A look costs as much as a lane has
 -- nearer runners, so it ends with the last lane that is wanted.
 create function private.lanes_left(p_worker uuid, p_lanes integer[], p_most integer) returns integer[]
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable as $$
 begin
   return array(
     select l.id from unnest(p_lanes) with ordinality as l (id, place)
@@ -72,7 +72,7 @@ $$;
 -- The first so many lanes, in order of their next jobs, that have a ready job which this instance may take now: it
 -- lacks nothing for it, nobody nearer is available, and there is no maintenance.
 create function private.open_lanes(p_worker uuid, p_self private.instance_now, p_most integer) returns integer[]
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable as $$
 declare
   v_lanes integer[];
   v_has_nearer boolean;
@@ -104,8 +104,7 @@ end;
 $$;
 
 -- Locks the next jobs of a lane, in order of becoming ready; leaves out those that another runner is taking.
-create function private.lock_next(p_lane integer, p_count integer) returns bigint[]
-language plpgsql set search_path = '' as $$
+create function private.lock_next(p_lane integer, p_count integer) returns bigint[] language plpgsql as $$
 begin
   return array(
     select q.job_id from private.live_jobs as q
@@ -114,8 +113,7 @@ end;
 $$;
 
 -- Locks the next jobs of these lanes, in order of priority and of becoming ready.
-create function private.pick_jobs(p_lanes integer[], p_count integer) returns bigint[]
-language plpgsql set search_path = '' as $$
+create function private.pick_jobs(p_lanes integer[], p_count integer) returns bigint[] language plpgsql as $$
 declare
   v_wanted pg_catalog.record;
   v_jobs bigint[] := '{}';
@@ -131,8 +129,7 @@ begin
         where q.lane_id = l.lane_id order by q.ready_seq limit p_count
       ) as c
       order by c.priority, c.ready_seq limit p_count
-    ) as c group by c.lane_id
-  loop
+    ) as c group by c.lane_id loop
     v_jobs := v_jobs || private.lock_next(v_wanted.lane_id, v_wanted.n);
   end loop;
   return array(select q.job_id from unnest(v_jobs) as p (id) join private.live_jobs as q on q.job_id = p.id
@@ -142,7 +139,7 @@ $$;
 
 -- A job as its runner gets it. As json, not jsonb: the claim's answer is sent as it is made, and nobody takes it apart.
 create function private.job_for_runner(p_job public.provision_jobs, p_org_slug text) returns json
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable as $$
 begin
   return json_build_object(
     'id', p_job.id, 'number', p_job.number, 'attempt', p_job.attempt, 'type', p_job.type, 'lease_seconds',
@@ -157,8 +154,7 @@ end;
 $$;
 
 -- The jobs that this request has claimed already, so that a repeated claim gets the same answer; nothing otherwise.
-create function private.claimed_json(p_instance uuid, p_request uuid) returns json
-language plpgsql stable set search_path = '' as $$
+create function private.claimed_json(p_instance uuid, p_request uuid) returns json language plpgsql stable as $$
 begin
   return (
     select coalesce(json_agg(private.job_for_runner(j, o.slug) order by j.priority, q.ready_seq), '[]')
@@ -172,7 +168,7 @@ $$;
 
 -- Takes up to so many jobs out of these lanes for the runner: a new attempt, a lease. The caller writes their records.
 create function private.take_jobs(p_runner private.runner, p_request uuid, p_lanes integer[], p_count integer)
-returns bigint[] language plpgsql set search_path = '' as $$
+returns bigint[] language plpgsql as $$
 declare
   v_jobs bigint[] := private.pick_jobs(p_lanes, p_count);
 begin
@@ -188,7 +184,7 @@ $$;
 
 -- Writes the records and events of jobs that were just taken, and answers the jobs as their runner gets them.
 create function private.record_claims(p_runner private.runner, p_instance text, p_jobs bigint[]) returns json
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_answer pg_catalog.json;
 begin
@@ -248,8 +244,7 @@ comment on function private.worker_claim is
 
 -- When the lease of an attempt ends: as long as it was given, or as the last heartbeat of its session holds. An
 -- instance without any has lost it in a crash of the server, and no lease ends within the grace after that.
-create function private.lease_ends_at(p_live private.live_jobs) returns timestamptz
-language sql stable set search_path = '' as $$
+create function private.lease_ends_at(p_live private.live_jobs) returns timestamptz language sql stable as $$
   select greatest(p_live.lease_until, private.lease() + case when h.instance_id is null then private.grace_began_at()
     when h.session_id = p_live.session_id then h.last_seen_at end)
   from (select) as one left join private.heartbeats as h on h.instance_id = p_live.instance_id

@@ -4,10 +4,9 @@
 -- works. Scaling decisions are recorded here; a runner's planner makes them.
 
 -- ## jobs about runners
-
 -- A job of the caller that asks nobody for approval, not yet written.
 create function private.new_job(p_org uuid, p_type public.job_type, p_priority integer, out v_job public.provision_jobs)
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable as $$
 begin
   v_job.org_id := p_org;
   v_job.type := p_type;
@@ -19,8 +18,7 @@ end;
 $$;
 
 -- A cloud identity as jobs are given it.
-create function private.identity_json(p_identity public.cloud_identities) returns jsonb
-language sql immutable set search_path = '' as $$
+create function private.identity_json(p_identity public.cloud_identities) returns jsonb language sql immutable as $$
   select to_jsonb(i) from (select p_identity.id, p_identity.provider, p_identity.account_id, p_identity.role_arn,
     p_identity.external_id, p_identity.network) as i
 $$;
@@ -28,7 +26,7 @@ $$;
 -- A job about a cloud-hosted runner, not yet written.
 create function private.lifecycle_job(
   p_worker public.workers, p_type public.job_type, p_lifecycle jsonb, out v_job public.provision_jobs
-) language plpgsql set search_path = '' as $$
+) language plpgsql as $$
 begin
   v_job := private.new_job(p_worker.org_id, p_type, 50);
   v_job.target_worker_id := p_worker.id;
@@ -42,16 +40,14 @@ end;
 $$;
 
 -- One job at a time deploys, updates or removes a runner.
-create function private.refuse_second_lifecycle_job(p_worker uuid) returns void
-language sql stable set search_path = '' as $$
+create function private.refuse_second_lifecycle_job(p_worker uuid) returns void language sql stable as $$
   select private.fail('RY409', format('Job %s is already at work on this runner.', private.job_number(q.job_id)),
     'Wait until it is done.')
   from private.live_jobs as q where q.state_key = p_worker and q.stage <> 'WAITING'
 $$;
 
 -- Writes down what a job found out about a cloud identity.
-create function private.note_identity(p_identity uuid, p_job public.provision_jobs) returns void
-language sql set search_path = '' as $$
+create function private.note_identity(p_identity uuid, p_job public.provision_jobs) returns void language sql as $$
   -- The job tested what was frozen into it: its verdict does not apply to an identity that was changed meanwhile.
   update public.cloud_identities as c set
     verified_at = case when p_job.status = 'SUCCEEDED' then now() else c.verified_at end,
@@ -65,7 +61,7 @@ $$;
 
 -- Refuses to deploy with a cloud identity whose last test failed, or that has not been tested as it is now.
 create function private.need_proven_identity(p_org uuid, p_identity uuid, p_region text) returns void
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable as $$
 declare
   v_identity public.cloud_identities;
 begin
@@ -86,7 +82,7 @@ $$;
 
 -- Writes down what a cloud-hosted runner's tasks are made of, and how many of them are wanted.
 create function private.keep_task(p_worker uuid, p_cloud_identity uuid, p_options jsonb, out v_worker public.workers)
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_task pg_catalog.jsonb;
 begin
@@ -124,10 +120,9 @@ comment on function private.remove_cloud_worker is
   'Drains a cloud-hosted runner and queues the REMOVE_WORKER job; it goes when that job has succeeded. Admins.';
 
 -- ## what the job says about its target
-
 -- The runner that the calling attempt deploys, updates or removes.
 create function private.owned_target(p_job bigint, p_attempt integer, out v_worker public.workers)
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 begin
   perform private.owned_job(private.this_runner(), p_job, p_attempt);
   select w.* into v_worker from public.provision_jobs as j join public.workers as w on w.id = j.target_worker_id
@@ -153,7 +148,7 @@ $$;
 comment on function private.worker_target_token is 'Gives a target its token (hash only); an unused one is replaced.';
 
 -- The facts about a runner that a job for it needs.
-create function private.target_json(p_worker uuid) returns jsonb language sql stable set search_path = '' as $$
+create function private.target_json(p_worker uuid) returns jsonb language sql stable as $$
   select jsonb_build_object('id', w.id, 'name', w.name, 'status', s.status, 'status_reason', s.reason, 'version',
     w.version, 'is_draining', w.is_draining,
     'desired_count', w.desired_count, 'cloud', w.cloud, 'removed', w.removed_at is not null,
@@ -246,7 +241,7 @@ create index scaling_decisions_org_id_idx on public.scaling_decisions (org_id, i
 comment on table public.scaling_decisions is 'Why a cloud-hosted runner was given more or fewer tasks, or none.';
 
 -- The facts by which a planner decides how many tasks each cloud-hosted runner should have; null: of all organisations.
-create function private.scaling_inputs(p_orgs uuid[]) returns jsonb language sql stable set search_path = '' as $$
+create function private.scaling_inputs(p_orgs uuid[]) returns jsonb language sql stable as $$
   select coalesce(jsonb_agg(jsonb_build_object(
     'worker_id', w.id, 'org_id', w.org_id, 'name', w.name, 'region', w.region, 'cloud', w.cloud,
     'limits', jsonb_build_object('minimum', coalesce((w.scaling ->> 'min')::integer, 0), 'maximum',
@@ -281,7 +276,7 @@ $$;
 -- Records a scaling decision and, unless it is a rehearsal, sets the new count.
 create function private.record_scaling_decision(
   p_worker uuid, p_to_count integer, p_reason text, p_detail jsonb, p_dry_run boolean
-) returns jsonb language plpgsql set search_path = '' as $$
+) returns jsonb language plpgsql as $$
 declare
   v_worker public.workers;
   v_decision public.scaling_decisions;
@@ -325,7 +320,7 @@ comment on column private.scaling_memory.boot_failures is 'Starts in a row witho
 comment on column private.scaling_memory.broken_until is 'No task is started before, after too many of these.';
 
 -- The calling runner, if it may act on other runners.
-create function private.need_lifecycle_runner(out v_runner private.runner) language plpgsql set search_path = '' as $$
+create function private.need_lifecycle_runner(out v_runner private.runner) language plpgsql as $$
 begin
   v_runner := private.this_runner();
   perform private.fail('RY403', 'This runner does not accept jobs about runners.',
@@ -336,8 +331,7 @@ end;
 $$;
 
 -- Organisations with cloud-hosted runners that the calling runner works for; none while it takes no jobs itself.
-create function private.orgs_to_scale(p_runner private.runner) returns setof uuid
-language sql stable set search_path = '' as $$
+create function private.orgs_to_scale(p_runner private.runner) returns setof uuid language sql stable as $$
   select distinct w.org_id from public.workers as w
   where w.type = 'cloud-hosted' and w.removed_at is null and p_runner.is_open
     and (w.org_id = p_runner.org_id or exists (
@@ -347,7 +341,7 @@ $$;
 
 -- Takes or prolongs the lease of every organisation that the runner works for and that is free; answers with its own.
 create function private.hold_scaling(p_runner private.runner, p_seconds integer, p_except uuid[]) returns setof uuid
-language sql set search_path = '' as $$
+language sql as $$
   insert into private.scaling_leases as l (org_id, session_id, held_until)
   select o, p_runner.session_id, now() + make_interval(secs => p_seconds)
   from private.orgs_to_scale(p_runner) as o where o <> all (p_except)
@@ -383,8 +377,7 @@ comment on function private.worker_scaling_inputs is
   'needs of each deployed runner that no job is at work on.';
 
 -- Refuses a malformed decision.
-create function private.check_scaling_decision(p_decision jsonb) returns void
-language sql stable set search_path = '' as $$
+create function private.check_scaling_decision(p_decision jsonb) returns void language sql stable as $$
   select private.fail('RY422', 'That is not a decision.',
     'Send {desired, verdict, reason, memory, dry_run}, 64 KiB at most; desired is 0 to 1,000.')
   where coalesce(p_decision ->> 'desired', '') !~ '^(1000|[0-9]{1,3})$'

@@ -28,8 +28,7 @@ comment on column public.cloud_identities.external_id is
 comment on column public.cloud_identities.network is 'Where tasks run: {subnets, security_groups, create_vpc}.';
 
 -- A cloud identity that the caller may change, with the lock of its tests and its row held.
-create function private.my_identity(p_identity uuid, out v_identity public.cloud_identities)
-language plpgsql set search_path = '' as $$
+create function private.my_identity(p_identity uuid, out v_identity public.cloud_identities) language plpgsql as $$
 begin
   select * into v_identity from public.cloud_identities where id = p_identity and removed_at is null
     and org_id in (select private.my_org_ids('module.read'));

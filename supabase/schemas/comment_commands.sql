@@ -64,7 +64,6 @@ comment on table private.git_commands is 'Comments that were commands, once each
 comment on column private.git_commands.answer is 'What is written below it; null: a reaction is enough.';
 
 -- ## links
-
 -- Notes the link of a login that ends, or whose proof does; also where its member leaves.
 create function private.end_git_login() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
@@ -138,7 +137,7 @@ comment on function private.request_git_link is
 
 -- Links the login that wrote a comment to the member whose code it contains.
 create function private.prove_login(p_connection public.git_connections, p_login text, p_comment jsonb) returns uuid
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_code private.git_link_codes;
 begin
@@ -190,11 +189,10 @@ $$;
 comment on function private.list_git_logins is 'Logins at git providers, and whose they are. Members.';
 
 -- ## doing
-
 -- The member whose login wrote a comment. The first comment notes the number of the account. A login that an admin
 -- linked neither approves nor applies: the admin could own it.
 create function private.commander(p_connection public.git_connections, p_login text, p_comment jsonb) returns uuid
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_link public.git_logins;
 begin
@@ -215,7 +213,7 @@ $$;
 
 -- The modules that a command is about: the one that it names, or all that its pull request is planned for.
 create function private.commanded_modules(p_connection public.git_connections, p_pull public.pull_requests, p_path text)
-returns setof public.modules language plpgsql stable set search_path = '' as $$
+returns setof public.modules language plpgsql stable as $$
 begin
   return query select m.* from private.modules_of_connection(p_connection) as m
   where private.may_see(m.org_id, m.path)
@@ -227,7 +225,7 @@ $$;
 
 -- Confirms what waits of a pull request, and reviews plans that wait for nobody.
 create function private.confirm_pull(p_pull public.pull_requests, p_modules public.modules[]) returns void
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_job bigint;
   v_count integer := 0;
@@ -239,8 +237,7 @@ begin
     left join public.provision_jobs as a on a.plan_job_id = p.id and a.status = 'AWAITING_APPROVAL'
     where a.id is not null or p.status = 'SUCCEEDED' and p.plan_summary -> 'has_changes' = 'true'
       and not exists (select from public.provision_jobs as o where o.plan_job_id = p.id)
-    order by m.path
-  loop
+    order by m.path loop
     perform private.approve_job(v_job, 'approve', format('By a comment on #%s.', p_pull.number));
     v_count := v_count + 1;
   end loop;
@@ -249,20 +246,9 @@ begin
 end;
 $$;
 
--- Ends the locks that a pull request has.
-create function private.unlock_pull(p_pull public.pull_requests, p_modules public.modules[]) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform private.unlock_module(l.module_id) from public.module_locks as l join unnest(p_modules) as m
-    on m.id = l.module_id where l.connection_id = p_pull.connection_id and l.pull_request = p_pull.number;
-  perform private.fail('RY409', format('No module is locked to #%s.', p_pull.number),
-    'A lock of a member is removed on the module''s page.') where not found;
-end;
-$$;
-
 -- Does a command as the caller; the answer, where a reaction says too little.
 create function private.do_command(p_connection public.git_connections, p_number integer, p_comment jsonb) returns text
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_pull public.pull_requests;
   v_word pg_catalog.text := nullif(p_comment ->> 'argument', '');
@@ -283,7 +269,11 @@ begin
       perform private.apply_pull_request(p_connection.id, p_number, case when v_path is not null
         then v_modules[1].id end);
     when 'confirm' then perform private.confirm_pull(v_pull, v_modules);
-    when 'unlock' then perform private.unlock_pull(v_pull, v_modules);
+    when 'unlock' then
+      perform private.unlock_module(l.module_id) from public.module_locks as l join unnest(v_modules) as m
+        on m.id = l.module_id where l.connection_id = v_pull.connection_id and l.pull_request = v_pull.number;
+      perform private.fail('RY409', format('No module is locked to #%s.', v_pull.number),
+        'A lock of a member is removed on the module''s page.') where not found;
     when 'link' then
       perform private.audit(p_connection.org_id, 'member.login_linked', 'member', private.caller_id()::pg_catalog.text,
         null, jsonb_build_object('host', split_part(p_connection.repository, '/', 1)));
@@ -298,7 +288,7 @@ $$;
 -- nothing: it is done again.
 create function private.try_command(
   p_connection public.git_connections, p_delivery public.git_deliveries, p_comment jsonb, p_command private.git_commands
-) returns private.git_commands language plpgsql set search_path = '' as $$
+) returns private.git_commands language plpgsql as $$
 declare
   v_hint pg_catalog.text;
 begin
@@ -324,7 +314,7 @@ $$;
 -- Does a command as the member who wrote it, and queues its acknowledgement. The reason of a refusal is its answer.
 create function private.run_command(
   p_connection public.git_connections, p_delivery public.git_deliveries, p_comment jsonb
-) returns public.git_deliveries language plpgsql set search_path = '' as $$
+) returns public.git_deliveries language plpgsql as $$
 declare
   v_command private.git_commands;
 begin

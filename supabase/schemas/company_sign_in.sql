@@ -33,22 +33,20 @@ comment on column private.sign_in_links.is_test is 'Whether an owner only wants 
 comment on column private.sign_in_links.claims is 'What the provider said in that test.';
 
 -- The domain of an address.
-create function private.domain_of(p_email text) returns text language sql immutable set search_path = '' as $$
+create function private.domain_of(p_email text) returns text language sql immutable as $$
   select lower(substring(p_email from '@([^@]+)$'))
 $$;
 
 -- The organisation whose provider speaks for an address.
-create function private.provider_for(p_email text) returns private.sign_in_providers
-language sql stable set search_path = '' as $$
+create function private.provider_for(p_email text) returns private.sign_in_providers language sql stable as $$
   select p.* from private.sign_in_domains as d
   join private.sign_in_providers as p on p.org_id = d.org_id
   where d.domain = private.domain_of(p_email) and d.proved_at is not null
 $$;
 
 -- ## identities
-
 -- Whether somebody used this account before: what signs in to it is not the one who just created it.
-create function private.is_used_account(p_user uuid) returns boolean language sql stable set search_path = '' as $$
+create function private.is_used_account(p_user uuid) returns boolean language sql stable as $$
   select exists (select from auth.identities as i where i.user_id = p_user)
     or exists (select from public.memberships as m where m.user_id = p_user)
     or exists (select from auth.users as u where u.id = p_user
@@ -59,7 +57,7 @@ $$;
 -- own.
 -- Somebody else may have created it with this address, and waited: what they know or hold ends.
 create function private.need_link(p_provider private.sign_in_providers, p_user uuid, p_email text) returns void
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 begin
   if not private.is_used_account(p_user) then return; end if;
   delete from private.sign_in_links as l using auth.users as u
@@ -77,8 +75,7 @@ $$;
 
 -- Whether the provider verified the address. Entra has no claim for it, and an administrator of a tenant writes any
 -- address: only its domain's owner can be known.
-create function private.is_verified_address(p_identity jsonb) returns boolean
-language sql immutable set search_path = '' as $$
+create function private.is_verified_address(p_identity jsonb) returns boolean language sql immutable as $$
   select coalesce(p_identity ->> 'email_verified' = 'true'
     and (coalesce(p_identity ->> 'iss', '') not like 'https://login.microsoftonline.com/%'
       or p_identity -> 'custom_claims' ->> 'xms_edov' in ('1', 'true')), false)
@@ -123,8 +120,7 @@ create trigger check_identity before insert or update on auth.identities for eac
   execute function private.check_identity();
 
 -- The groups of an identity: a list, or one text.
-create function private.groups_of(p_identity jsonb, p_claim text) returns text[]
-language sql immutable set search_path = '' as $$
+create function private.groups_of(p_identity jsonb, p_claim text) returns text[] language sql immutable as $$
   select case jsonb_typeof(c.value)
     when 'array' then array(select g from jsonb_array_elements_text(c.value) as g limit 5000)
     when 'string' then array[c.value #>> '{}'] else '{}' end
@@ -132,14 +128,13 @@ language sql immutable set search_path = '' as $$
 $$;
 
 -- The teams that these groups fill.
-create function private.claimed_teams(p_org uuid, p_groups text[]) returns setof public.teams
-language sql stable set search_path = '' as $$
+create function private.claimed_teams(p_org uuid, p_groups text[]) returns setof public.teams language sql stable as $$
   select t.* from public.teams as t where t.org_id = p_org and t.claim = any (p_groups)
 $$;
 
 -- Writes to the log that the provider, and no member, changed something.
 create function private.audit_claim(p_org uuid, p_action text, p_kind text, p_id uuid, p_label text, p_detail jsonb)
-returns void language sql set search_path = '' as $$
+returns void language sql as $$
   insert into public.audit_events (org_id, actor_kind, actor_label, action, target_kind, target_id, target_label,
     detail)
   select p_org, 'system', p.name, p_action, p_kind, p_id::pg_catalog.text, p_label, p_detail
@@ -149,7 +144,7 @@ $$;
 -- Makes the person a member, or ends a membership that a claim alone gave; whether they are one then. Never an owner.
 create function private.claim_membership(
   p_provider private.sign_in_providers, p_user uuid, p_email text, p_has_team boolean
-) returns boolean language plpgsql set search_path = '' as $$
+) returns boolean language plpgsql as $$
 declare
   v_role public.member_role := coalesce(p_provider.default_role, case when p_has_team then 'guest'::public.member_role
     end);
@@ -174,7 +169,7 @@ $$;
 
 -- Puts a person into the teams of their groups and out of those whose group they left; what was done by hand stays.
 create function private.sync_teams(p_provider private.sign_in_providers, p_user uuid, p_email text, p_groups text[])
-returns void language plpgsql set search_path = '' as $$
+returns void language plpgsql as $$
 declare
   v_teams pg_catalog.uuid[] := array(select t.id from private.claimed_teams(p_provider.org_id, p_groups) as t);
   v_change pg_catalog.record;
@@ -190,8 +185,7 @@ begin
     )
     select t.id, t.name, 'team.member_removed' as action from gone as g join public.teams as t on t.id = g.team_id
     union all
-    select t.id, t.name, 'team.member_added' from come as c join public.teams as t on t.id = c.team_id
-  loop
+    select t.id, t.name, 'team.member_added' from come as c join public.teams as t on t.id = c.team_id loop
     perform private.audit_claim(p_provider.org_id, v_change.action, 'team', v_change.id, v_change.name,
       jsonb_build_object('member', p_email, 'by', 'claim'));
   end loop;
@@ -252,10 +246,8 @@ create trigger refuse_tester before insert on auth.mfa_amr_claims for each row
   execute function private.refuse_tester();
 
 -- ## settings
-
 -- The provider of an organisation whose owner calls, locked.
-create function private.my_provider(p_org uuid, out v_provider private.sign_in_providers)
-language plpgsql set search_path = '' as $$
+create function private.my_provider(p_org uuid, out v_provider private.sign_in_providers) language plpgsql as $$
 begin
   perform private.need('member.own', p_org);
   select * into v_provider from private.sign_in_providers where org_id = p_org for update;
@@ -348,8 +340,7 @@ comment on function private.set_sign_in_rules is
   'group (null: none); and for how many hours the provider''s word counts. Owners.';
 
 -- A domain as its owner sees it, with the record that proves it.
-create function private.domain_row(p_domain private.sign_in_domains) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.domain_row(p_domain private.sign_in_domains) returns jsonb language sql stable as $$
   select to_jsonb(p_domain) - array['proof', 'org_id'] || jsonb_build_object('record', '_runyard.' || p_domain.domain,
     'value', 'runyard-proof=' || p_domain.proof)
 $$;
@@ -430,8 +421,7 @@ comment on function private.set_team_claim is
   'Fills a team by a group at the identity provider, from next sign-ins on; without one, by hand alone. Owners.';
 
 -- The claims of the caller's own last sign-in through the provider, or of a test of it, and the teams they fill.
-create function private.my_claims(p_provider private.sign_in_providers) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.my_claims(p_provider private.sign_in_providers) returns jsonb language sql stable as $$
   select jsonb_build_object('claims', said.claims, 'confirmed_at', (select c.confirmed_at
       from private.sign_in_confirmations as c where c.org_id = p_provider.org_id and c.user_id = private.caller_id()),
     'teams', array(select t.name from private.claimed_teams(p_provider.org_id,
@@ -467,7 +457,6 @@ comment on function private.sign_in_settings is
   'the claims of the caller''s own last sign-in or test there}. Admins.';
 
 -- ## people
-
 create function private.sign_in_provider_of(p_email text) returns jsonb
 language sql stable security definer set search_path = '' as $$
   select jsonb_build_object('provider', p.provider, 'name', p.name, 'is_only', p.is_only)

@@ -5,7 +5,7 @@
 -- Asks the runner of a job, which the caller has locked, to stop. A second request may only be harder: "now".
 create function private.request_stop(
   p_job bigint, p_kind public.cancel_kind, p_actor_kind public.actor_kind, p_actor uuid, p_label text, p_reason text
-) returns public.provision_jobs language plpgsql set search_path = '' as $$
+) returns public.provision_jobs language plpgsql as $$
 declare
   v_job public.provision_jobs;
 begin
@@ -22,7 +22,7 @@ $$;
 
 -- Cancels a job that waits; asks one that runs to stop. Waits for nobody: what cannot be had at once stays as it is.
 create function private.try_cancel(p_job public.provision_jobs, p_kind public.actor_kind, p_label text, p_reason text)
-returns void language plpgsql set search_path = '' as $$
+returns void language plpgsql as $$
 begin
   if not private.try_lock_state(p_job.org_id, p_job.module_id) then return; end if;
   perform from private.live_jobs as q where q.job_id = p_job.id and (q.stage = 'RUNNING') = (p_job.status in ('CLAIMED',
@@ -41,8 +41,7 @@ $$;
 
 -- Cancels what waits of a set whose rest was cancelled, but no retry that was requested since. Running jobs finish.
 -- Waits for nobody; returns how many jobs it looked at.
-create function private.cancel_waiting(p_set public.job_sets, p_limit integer) returns integer
-language plpgsql set search_path = '' as $$
+create function private.cancel_waiting(p_set public.job_sets, p_limit integer) returns integer language plpgsql as $$
 declare
   v_job public.provision_jobs;
   v_count integer := 0;
@@ -53,8 +52,7 @@ begin
     select j.* from private.set_members as m
     cross join lateral (select * from public.provision_jobs as j where j.id = m.job_id offset 0) as j
     where m.set_id = p_set.id and j.status in ('QUEUED', 'AWAITING_APPROVAL')
-      and (j.retry_of is null or j.created_at <= p_set.cancelled_at) order by j.module_id limit p_limit
-  loop
+      and (j.retry_of is null or j.created_at <= p_set.cancelled_at) order by j.module_id limit p_limit loop
     v_count := v_count + 1;
     -- Jobs that are locked now are left to the sweep; jobs that a runner claims meanwhile run.
     perform private.try_cancel(v_job, 'user', p_set.cancelled_by_label, 'The rest of the set was cancelled.');
@@ -66,7 +64,7 @@ $$;
 -- Ends what older commits of a branch wait for, and each waiting apply of a missing folder; stops running plans.
 create function private.supersede_plans(
   p_org uuid, p_modules uuid[], p_pull_request text, p_reason text, p_is_gone boolean default false
-) returns void language plpgsql set search_path = '' as $$
+) returns void language plpgsql as $$
 declare
   v_job public.provision_jobs;
 begin
@@ -79,8 +77,7 @@ begin
       and (j.payload #> '{options,git}' is not null and (j.type = 'PLAN' or j.type = 'APPLY'
         and j.status = 'AWAITING_APPROVAL' and j.approvals_received = 0)
         or p_is_gone and j.type = 'APPLY' and j.status = 'AWAITING_APPROVAL')
-    order by j.module_id
-  loop
+    order by j.module_id loop
     perform private.try_cancel(v_job, 'system', 'git', p_reason);
   end loop;
 end;
@@ -89,7 +86,7 @@ $$;
 -- Ends the applies that still wait and can no longer be applied, because the state has changed; queued ones only for a
 -- caller that holds the state's lock.
 create function private.drop_outdated_applies(p_org uuid, p_module uuid, p_is_locked boolean) returns void
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 begin
   perform private.end_job(j.id, 'CANCELLED', 'outdated', 'system', null, 'system',
     format('The state has moved on since plan %s.', p.number))
@@ -102,16 +99,14 @@ $$;
 
 -- Queues applies that only waited for a commit to be applied in this module, or in any. It waits for no state: one that
 -- somebody is at, and an apply that began to wait in the same moment, are left to the sweep.
-create function private.promote(p_producer uuid default null) returns integer
-language plpgsql set search_path = '' as $$
+create function private.promote(p_producer uuid default null) returns integer language plpgsql as $$
 declare
   v_next private.promotable_jobs;
   v_job public.provision_jobs;
   v_count integer := 0;
 begin
   for v_next in select n.* from private.promotable_jobs as n
-    where n.producer_id = coalesce(p_producer, n.producer_id) order by n.module_id limit 200
-  loop
+    where n.producer_id = coalesce(p_producer, n.producer_id) order by n.module_id limit 200 loop
     -- Locked, then read again.
     continue when not private.try_lock_state(v_next.org_id, v_next.module_id)
       or not exists (select from private.promotable_jobs as n where n.id = v_next.id);
@@ -126,7 +121,7 @@ end;
 $$;
 
 -- Plans what depends on a module that was just applied, as one set. The caller has the lock of the module's state.
-create function private.cascade(p_job public.provision_jobs) returns void language plpgsql set search_path = '' as $$
+create function private.cascade(p_job public.provision_jobs) returns void language plpgsql as $$
 declare
   v_modules pg_catalog.uuid[];
   v_words pg_catalog.text := format('After job %s of %s.', p_job.number, p_job.module_path);
@@ -154,7 +149,7 @@ $$;
 -- Plans the merge of a pull request, in place of older plans of it; the set, or null where nothing is to be planned.
 create function private.plan_pull(
   p_connection public.git_connections, p_pull public.pull_requests, p_findings private.git_finding[], p_found jsonb
-) returns uuid language plpgsql set search_path = '' as $$
+) returns uuid language plpgsql as $$
 declare
   v_modules pg_catalog.uuid[] := array(select f.module_id from unnest(p_findings) as f where f.is_planned
     order by f.path);
@@ -184,7 +179,7 @@ $$;
 
 -- Updates pull requests after a reading of their repository.
 create function private.decide_pulls(p_job public.provision_jobs, p_connection public.git_connections) returns void
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_found pg_catalog.jsonb;
   v_pull public.pull_requests;
@@ -216,7 +211,7 @@ $$;
 -- Plans what is to be planned of the branches, one set for each commit and way to apply; the sets, by branch.
 create function private.plan_branches(
   p_connection public.git_connections, p_findings private.git_finding[], p_found jsonb
-) returns jsonb language plpgsql set search_path = '' as $$
+) returns jsonb language plpgsql as $$
 declare
   v_group pg_catalog.record;
   v_sets pg_catalog.jsonb := '{}';
@@ -225,8 +220,7 @@ begin
   for v_group in
     select f.commit, f.branch, f.apply, array_agg(f.module_id order by f.path) as modules,
       array_agg(f.fingerprint order by f.path) as contents
-    from unnest(p_findings) as f where f.is_planned group by f.commit, f.branch, f.apply order by 2, 3
-  loop
+    from unnest(p_findings) as f where f.is_planned group by f.commit, f.branch, f.apply order by 2, 3 loop
     perform private.note_emails(p_connection.id, v_group.commit, p_found #> array['commits', v_group.commit]);
     v_set := private.plan_commit(p_connection, v_group.modules, v_group.contents, jsonb_build_object('commit',
       v_group.commit, 'branch', v_group.branch)
@@ -248,7 +242,7 @@ $$;
 
 -- Acts on the result of a RESOLVE job that a runner finished.
 create function private.decide_resolved(p_job public.provision_jobs, p_connection public.git_connections) returns void
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_found pg_catalog.jsonb := p_job.result -> 'git';
   v_findings private.git_finding[] := array(select f from private.judge_branches(p_connection, v_found) as f);
@@ -274,8 +268,7 @@ end;
 $$;
 
 -- Acts on the end of any RESOLVE job; an error here never makes the end of a job fail.
-create function private.after_resolve(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
+create function private.after_resolve(p_job public.provision_jobs) returns void language plpgsql as $$
 declare
   v_connection public.git_connections;
   v_error pg_catalog.text := p_job.error ->> 'message';
@@ -300,8 +293,7 @@ $$;
 
 -- Continues the set of a plan that was just applied: previews that used the plan, and what waited for the apply, are
 -- planned for real. The caller has the lock of the job's state.
-create function private.follow_apply(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
+create function private.follow_apply(p_job public.provision_jobs) returns void language plpgsql as $$
 declare
   v_set public.job_sets;
   v_preview public.provision_jobs;
@@ -325,8 +317,7 @@ end;
 $$;
 
 -- Enqueues the apply of a finished plan that has something to apply: to be confirmed, unless the module has auto-apply.
-create function private.follow_plan(p_plan public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
+create function private.follow_plan(p_plan public.provision_jobs) returns void language plpgsql as $$
 declare
   v_module public.modules;
   v_job public.provision_jobs := p_plan;
@@ -373,7 +364,7 @@ create function private.end_job(
   p_job bigint, p_status public.job_status, p_event text, p_kind public.actor_kind, p_actor uuid, p_label text,
   p_reason text, p_error jsonb default null, p_result jsonb default null, p_plan_summary jsonb default null,
   p_last_log_seq integer default null
-) returns public.job_status language plpgsql set search_path = '' as $$
+) returns public.job_status language plpgsql as $$
 declare
   v_state pg_catalog.uuid;
   v_is_awaited boolean;
@@ -412,7 +403,7 @@ end;
 $$;
 
 -- Acts on the end of a job: drift, the apply of a plan, applies that are outdated now, what it was done for.
-create function private.follow_end(p_job bigint) returns void language plpgsql set search_path = '' as $$
+create function private.follow_end(p_job bigint) returns void language plpgsql as $$
 declare
   v_job public.provision_jobs := (select j from public.provision_jobs as j where j.id = p_job);
   v_has_drift boolean;
@@ -452,7 +443,9 @@ begin
       perform private.promote(v_job.module_id);
       perform private.follow_apply(v_job);
       perform private.cascade(v_job);
-      perform private.check_drift_again(v_job);
+      -- Only a check shows that drift has ended, which was repaired or accepted.
+      perform private.add_drift_job(v_job, 'DRIFT', '{}', format('After job %s.', v_job.number))
+      where v_job.payload #> '{options,rechecks_drift}' = 'true';
     end if;
   elsif v_job.type = 'STATE' then
     perform private.drop_outdated_applies(v_job.org_id, m, m = v_job.module_id), private.write_change_record(v_job, m)

@@ -16,7 +16,7 @@ where i.is_only and greatest(i.maintenance_until, o.maintenance_until) > now();
 comment on view private.organizations_in_maintenance is 'Organisations whose jobs are not taken now.';
 
 -- The maintenance that keeps an organisation's jobs from being taken now: whose it is, until when and why; or null.
-create function private.current_maintenance(p_org uuid) returns jsonb language sql stable set search_path = '' as $$
+create function private.current_maintenance(p_org uuid) returns jsonb language sql stable as $$
   select m.maintenance from private.organizations_in_maintenance as m where m.org_id = p_org
 $$;
 
@@ -29,8 +29,7 @@ comment on function private.maintenance is
   'The maintenance that keeps the organisation''s jobs waiting, {scope, until, reason}, or null. Members.';
 
 -- Refuses a maintenance without an end or a reason.
-create function private.check_maintenance(p_until timestamptz, p_reason text) returns void
-language sql stable set search_path = '' as $$
+create function private.check_maintenance(p_until timestamptz, p_reason text) returns void language sql stable as $$
   select private.fail('RY422', 'Maintenance ends at a time within the next 30 days.',
     'Send the time of its end, or none to end it now.')
   where p_until <= now() or p_until > now() + interval '30 days';
@@ -40,13 +39,12 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Wakes the runners of every lane with a ready job, of one organisation or of all.
-create function private.wake_lanes(p_org uuid) returns void language sql set search_path = '' as $$
+create function private.wake_lanes(p_org uuid) returns void language sql as $$
   select private.wake_lane(l.id) from private.ready_lanes as l where p_org is null or l.org_id = p_org limit 1000
 $$;
 
 -- Notes a maintenance of an organisation or of the installation. Jobs that waited for its end are offered again.
-create function private.note_maintenance(p_org uuid, p_until timestamptz, p_reason text) returns void
-language sql set search_path = '' as $$
+create function private.note_maintenance(p_org uuid, p_until timestamptz, p_reason text) returns void language sql as $$
   select private.audit(p_org, s.scope || case when p_until is null then '.maintenance_ended' else '.maintenance' end,
     s.scope, p_org::pg_catalog.text, null, jsonb_build_object('until', p_until, 'reason', p_reason))
   from (select case when p_org is null then 'installation' else 'organization' end as scope) as s;
@@ -80,8 +78,7 @@ comment on function private.set_installation_maintenance is
   'Until then no runner takes any job; what runs, finishes. Without a time it ends at once. Service key only.';
 
 -- A job that the caller may decide about, with everything locked that a decision changes.
-create function private.my_job(p_job bigint, p_verb text, out v_job public.provision_jobs)
-language plpgsql set search_path = '' as $$
+create function private.my_job(p_job bigint, p_verb text, out v_job public.provision_jobs) language plpgsql as $$
 begin
   v_job := private.seen_job(p_job, p_verb);
   perform private.lock_state(v_job.org_id, s.state_key) from private.job_states as s where s.job_id = p_job;
@@ -123,8 +120,7 @@ comment on function private.cancel_job is
   'now. Operators; planners for their own plans.';
 
 -- Refuses to run a job again about a runner that was removed or has another job, or to a release that was withdrawn.
-create function private.check_retry_target(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
+create function private.check_retry_target(p_job public.provision_jobs) returns void language plpgsql as $$
 declare
   v_worker public.workers;
 begin
@@ -206,10 +202,8 @@ comment on function private.retry_job is
   'approvals. Operators; admins for runners'' own jobs.';
 
 -- ## attention
-
 -- Enqueues a refresh-only plan that may run although the job holds the state: it looks and writes nothing.
-create function private.inspect_job(p_job public.provision_jobs) returns jsonb
-language plpgsql set search_path = '' as $$
+create function private.inspect_job(p_job public.provision_jobs) returns jsonb language plpgsql as $$
 declare
   v_new bigint;
 begin
@@ -225,7 +219,7 @@ $$;
 
 -- Marks a held job as failed; its state lock goes only with the lock's id as proof.
 create function private.fail_held(p_job public.provision_jobs, p_proof text, out v_job public.provision_jobs)
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_lock private.state_locks;
 begin
@@ -245,7 +239,7 @@ $$;
 
 -- Runs a held job again as it is, unless a member has locked its module or it would need more approvals now.
 create function private.retry_held(p_job public.provision_jobs, p_live private.live_jobs) returns jsonb
-language sql set search_path = '' as $$
+language sql as $$
   select private.need_pinned_runner(p_job.pinned_worker_id);
   select private.refuse_locked_modules(array[p_job.module_id], p_job.plan_job_id);
   select private.fail('RY409', format('Its module requires %s approvals now; the job has %s.', m.approvals_required,
@@ -294,11 +288,9 @@ comment on function private.resolve_attention is
   'The way out of NEEDS_ATTENTION: refresh_plan, retry, mark_failed, release_lock (proof: the lock''s id). Operators.';
 
 -- ## deciding
-
 -- The people who requested a job: directly, by requesting the job that it retries or follows, by running a schedule of
 -- which it or its plan is part, or by making the change that it was planned for.
-create function private.requesters(p_job public.provision_jobs) returns setof uuid
-language sql stable set search_path = '' as $$
+create function private.requesters(p_job public.provision_jobs) returns setof uuid language sql stable as $$
   with recursive line as (
     select p_job.created_by as who, p_job.retry_of, p_job.plan_job_id
     union
@@ -316,15 +308,14 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Whether nobody but this member may approve jobs.
-create function private.is_only_approver(p_org uuid, p_path text, p_user uuid) returns boolean
-language sql stable set search_path = '' as $$
+create function private.is_only_approver(p_org uuid, p_path text, p_user uuid) returns boolean language sql stable as $$
   select not exists (select from public.memberships as m where m.org_id = p_org and m.user_id <> p_user
     and private.may('job.approve', p_org, p_path, m.user_id))
 $$;
 
 -- Jobs that wait for others: each with a member who requested it and may not approve it, or has approved it already.
 create function private.waits_for_others(p_org uuid, p_modules uuid[] default null)
-returns table (user_id uuid, job_id bigint, type public.job_type) language sql stable set search_path = '' as $$
+returns table (user_id uuid, job_id bigint, type public.job_type) language sql stable as $$
   select r.user_id, j.id, j.type from public.provision_jobs as j
     join public.organizations as o on o.id = j.org_id and not o.can_approve_own_jobs
     cross join lateral private.requesters(j) as r (user_id)
@@ -339,7 +330,7 @@ $$;
 
 -- Refuses an approval by a requester; an owner whom nobody else could approve for gives a reason, and may.
 create function private.check_own_approval(p_job public.provision_jobs, p_override_reason text) returns void
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable as $$
 declare
   -- An organisation has an owner, so its only member is one.
   v_is_alone boolean := private.is_only_approver(p_job.org_id, p_job.module_path, private.caller_id());
@@ -367,8 +358,7 @@ end;
 $$;
 
 -- Whether a job is a plan that can be discarded although no apply of it waits.
-create function private.is_discardable(p_job public.provision_jobs) returns boolean
-language sql stable set search_path = '' as $$
+create function private.is_discardable(p_job public.provision_jobs) returns boolean language sql stable as $$
   select p_job.type = 'PLAN' and p_job.status = 'SUCCEEDED' and coalesce(p_job.plan_summary -> 'has_changes' = 'true',
     false) and p_job.payload #> '{options,git,pull_request}' is null
 $$;

@@ -51,7 +51,7 @@ comment on column private.dependency_proposals.bindings is 'Inputs of the consum
 
 -- The modules that code reads outputs of: by path, or by folder in the same source.
 create function private.read_modules(p_module public.modules, p_reads jsonb)
-returns table (producer_id uuid, bindings jsonb) language sql stable set search_path = '' as $$
+returns table (producer_id uuid, bindings jsonb) language sql stable as $$
   select distinct on (m.id) m.id, coalesce(nullif(r.value -> 'bindings', 'null'), '{}')
   from jsonb_array_elements(case when jsonb_typeof(p_reads) = 'array' then p_reads else '[]' end)
     with ordinality as r (value, place)
@@ -63,8 +63,7 @@ returns table (producer_id uuid, bindings jsonb) language sql stable set search_
   where r.place <= 200 order by m.id, r.value -> 'bindings' desc nulls last
 $$;
 
-create function private.propose(p_module public.modules, p_reads jsonb) returns void
-language sql set search_path = '' as $$
+create function private.propose(p_module public.modules, p_reads jsonb) returns void language sql as $$
   insert into private.dependency_proposals as d (consumer_id, producer_id, bindings)
   select p_module.id, r.producer_id, r.bindings from private.read_modules(p_module, p_reads) as r
   on conflict (consumer_id, producer_id) do update set bindings = excluded.bindings
@@ -72,7 +71,7 @@ language sql set search_path = '' as $$
 $$;
 
 -- Keeps which modules the code of a planned module reads outputs of.
-create function private.note_reads(p_job public.provision_jobs) returns void language sql set search_path = '' as $$
+create function private.note_reads(p_job public.provision_jobs) returns void language sql as $$
   delete from private.dependency_proposals as d using public.modules as m
   where m.id = p_job.module_id and d.consumer_id = m.id and p_job.status = 'SUCCEEDED'
     and d.producer_id not in (select r.producer_id from private.read_modules(m, p_job.result -> 'reads') as r);
@@ -111,8 +110,7 @@ where o.digests ->> b.output is distinct from a.digests ->> b.input;
 comment on view private.changed_inputs is 'Bound inputs whose value is another now than at the consumer''s last apply.';
 
 -- Keeps what a module was applied with; a destroyed one is applied with nothing.
-create function private.note_applied_inputs(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
+create function private.note_applied_inputs(p_job public.provision_jobs) returns void language plpgsql as $$
 begin
   if p_job.type = 'DESTROY' then
     delete from private.applied_inputs where module_id = p_job.module_id;
@@ -126,9 +124,8 @@ end;
 $$;
 
 -- ## writing
-
 -- Refuses dependencies that form a cycle, with the modules of one in their order.
-create function private.refuse_cycle(p_org uuid) returns void language plpgsql stable set search_path = '' as $$
+create function private.refuse_cycle(p_org uuid) returns void language plpgsql stable as $$
 declare
   v_free pg_catalog.uuid[] := array(select d.producer_id from public.module_dependencies as d where d.org_id = p_org
     except select d.consumer_id from public.module_dependencies as d where d.org_id = p_org);
@@ -162,7 +159,7 @@ $$;
 
 -- Refuses bindings that are not names, that the consumer's own inputs have a value for, or that read what nobody has.
 create function private.check_bindings(p_consumer public.modules, p_producer public.modules, p_bindings jsonb)
-returns void language sql stable set search_path = '' as $$
+returns void language sql stable as $$
   select private.fail('RY422', 'Bindings are an object of input names and output names.',
     'Write {"vpc_id": "id"}; null removes a binding.')
   where jsonb_typeof(p_bindings) <> 'object' or exists (
@@ -185,7 +182,7 @@ $$;
 
 -- Writes or changes an edge and its named bindings. The caller has the lock of dependencies, and refuses a cycle.
 create function private.write_dependency(p_consumer uuid, p_producer uuid, p_options jsonb) returns void
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_bindings pg_catalog.jsonb := coalesce(p_options -> 'bindings', '{}');
   v_verb pg_catalog.text := case when jsonb_path_exists(v_bindings, '$.* ? (@ != null)') then 'state.write'
@@ -227,14 +224,13 @@ end;
 $$;
 
 -- Tells open pages of both modules.
-create function private.wake_dependency(p_org uuid, p_consumer uuid, p_producer uuid) returns void
-language sql set search_path = '' as $$
+create function private.wake_dependency(p_org uuid, p_consumer uuid, p_producer uuid) returns void language sql as $$
   select private.wake_org(p_org, 'modules', m::pg_catalog.text) from unnest(array[p_consumer, p_producer]) as m
 $$;
 
 -- Writes an edge for the caller, who refuses a cycle when all of them are written.
 create function private.change_dependency(p_consumer uuid, p_producer uuid, p_options jsonb) returns public.modules[]
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_consumer public.modules := private.my_module(p_consumer, 'module.write');
   v_producer public.modules := private.my_module(p_producer, 'module.read');
@@ -286,8 +282,7 @@ $$;
 comment on function private.remove_dependency is 'Removes a dependency with its bindings. Operators.';
 
 -- The module of an organisation at a path; refuses a path without one.
-create function private.module_at(p_org uuid, p_path text, out v_module uuid)
-language plpgsql stable set search_path = '' as $$
+create function private.module_at(p_org uuid, p_path text, out v_module uuid) language plpgsql stable as $$
 begin
   v_module := (select m.id from public.modules as m where m.org_id = p_org and m.path = p_path
     and m.deleted_at is null);
@@ -331,7 +326,6 @@ comment on function private.replace_dependencies is
   'cascades, is_promotion} with paths; all or nothing. Operators; admins for bindings.';
 
 -- ## reading
-
 create function private.list_dependencies(p_org uuid, p_path text default '') returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
@@ -393,11 +387,10 @@ comment on function private.list_dependencies is
   'or without these bindings. Members.';
 
 -- ## values
-
 -- Returns why a bound value is not available, or null.
 create function private.binding_problem(
   p_producer public.modules, p_state jsonb, p_output text, p_value jsonb, p_planned boolean
-) returns text language sql immutable set search_path = '' as $$
+) returns text language sql immutable as $$
   select case
     when p_producer.deleted_at is not null then 'was removed'
     when p_producer.backend = 'own' then 'keeps its own backend, so Runyard has no outputs of it'
@@ -441,8 +434,7 @@ begin
       -- Null where the plan removes the output.
       else (select convert_from(a.body, 'UTF8')::pg_catalog.jsonb -> b.output from private.artifacts as a
         where a.job_id = n.job_id and a.name = 'outputs.json' order by a.attempt desc limit 1) end as value) as v
-    where b.consumer_id = v_module order by b.input
-  loop
+    where b.consumer_id = v_module order by b.input loop
     perform private.fail('RY422', format('The input "%s" of "%s" is the output "%s" of "%s", which %s.',
       v_bound.input, v_path, v_bound.output, v_bound.path, v_bound.problem), format(
       'Apply "%s" first, or change the dependency: runyard dependencies list %s.', v_bound.path, v_path))
@@ -462,7 +454,6 @@ comment on function private.worker_bound_values is
   'Refused, with the names of both modules, where one is missing.';
 
 -- ## promotions
-
 -- Promotion between environments: production depends on staging, and is applied only with the commit that staging was
 -- last applied with. It is a condition of the dependency, checked wherever a plan is about to be applied. Where nobody
 -- names a commit, production is planned at the promoted one; a push is planned at its own commit, and its apply waits
@@ -470,7 +461,7 @@ comment on function private.worker_bound_values is
 
 -- Refuses a promotion between modules that do not come from one repository.
 create function private.check_promotion_edge(p_consumer public.modules, p_producer public.modules, p_wanted jsonb)
-returns void language sql stable set search_path = '' as $$
+returns void language sql stable as $$
   select private.fail('RY422', 'is_promotion is true or false.')
   where jsonb_typeof(coalesce(p_wanted, 'false')) not in ('boolean', 'null');
   select private.fail('RY409', format('"%s" and "%s" do not come from one git repository.', p_consumer.path,
@@ -480,8 +471,7 @@ returns void language sql stable set search_path = '' as $$
 $$;
 
 -- Returns why a module may not be applied with a commit, or null.
-create function private.promotion_problem(p_module uuid, p_commit text) returns text
-language plpgsql stable set search_path = '' as $$
+create function private.promotion_problem(p_module uuid, p_commit text) returns text language plpgsql stable as $$
 begin
   return (select format('Waits for %s: %s.', private.shown_path(p.org_id, p.path),
     case when g.applied_commit is null then 'nothing was applied there'
@@ -495,7 +485,7 @@ end;
 $$;
 
 -- The commit at which a module is planned and applied where nobody names another one; {} for one without a promotion.
-create function private.promoted_source(p_module uuid) returns jsonb language plpgsql stable set search_path = '' as $$
+create function private.promoted_source(p_module uuid) returns jsonb language plpgsql stable as $$
 begin
   return (select case when count(distinct g.applied_commit) = 1 then jsonb_build_object('commit',
       min(g.applied_commit)) else '{}' end
@@ -505,8 +495,7 @@ end;
 $$;
 
 -- Returns why a plan's commit may not be applied here yet. Null for one that may, and for a plan that destroys.
-create function private.plan_promotion_problem(p_plan public.provision_jobs) returns text
-language plpgsql stable set search_path = '' as $$
+create function private.plan_promotion_problem(p_plan public.provision_jobs) returns text language plpgsql stable as $$
 begin
   return case when p_plan.payload #> '{options,destroy}' is distinct from 'true' then private.promotion_problem(
     p_plan.module_id, coalesce(p_plan.result ->> 'commit', p_plan.payload #>> '{module,source,commit}')) end;
@@ -514,22 +503,10 @@ end;
 $$;
 
 -- Refuses to apply a plan of a commit that was not applied where it should have been.
-create function private.check_promotion(p_plan bigint) returns void language sql stable set search_path = '' as $$
+create function private.check_promotion(p_plan bigint) returns void language sql stable as $$
   select private.fail('RY409', format('%s', p.problem), 'Apply that module with the same commit first.')
   from (select private.plan_promotion_problem(j) as problem from public.provision_jobs as j where j.id = p_plan) as p
   where p.problem is not null
-$$;
-
--- Refuses applies without a plan of modules whose commit was not applied where it should have been.
-create function private.refuse_unpromoted(p_modules uuid[]) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY409', format('%s', p.problem), 'Apply that module first.')
-  from unnest(p_modules) as m (id)
-  cross join lateral (select private.promotion_problem(m.id, private.promoted_source(m.id) ->> 'commit') as problem)
-    as p
-  where p.problem is not null limit 1;
-end;
 $$;
 
 create view private.promotable_jobs as
@@ -556,8 +533,7 @@ comment on view private.promotable_jobs is
 -- The modules that an apply plans now. A consumer that was never applied, or was destroyed, has no changed input.
 -- Modules that the apply's own set places later, or that wait already for another cascade, are left out: a bound value
 -- is read when its job runs.
-create function private.cascaded_modules(p_job public.provision_jobs) returns uuid[]
-language sql stable set search_path = '' as $$
+create function private.cascaded_modules(p_job public.provision_jobs) returns uuid[] language sql stable as $$
   select array(
     select d.consumer_id from public.module_dependencies as d
     join public.modules as m on m.id = d.consumer_id and m.deleted_at is null

@@ -2,16 +2,14 @@
 -- and its group acts on it, once for as long as it lasts.
 
 -- The action on drift of a module in this group: that of the nearest group with one.
-create function private.drift_action(p_org uuid, p_group_path text) returns text
-language sql stable set search_path = '' as $$
+create function private.drift_action(p_org uuid, p_group_path text) returns text language sql stable as $$
   select coalesce((
     select g.drift_action from public.groups as g where g.org_id = p_org and g.drift_action is not null
       and g.path = any (private.path_prefixes(p_group_path)) order by length(g.path) desc limit 1), 'tell')
 $$;
 
 -- Whether a plan that drift started may be applied automatically: it touches what has drifted, and destroys nothing.
-create function private.repairs_drift(p_plan public.provision_jobs) returns boolean
-language plpgsql immutable set search_path = '' as $$
+create function private.repairs_drift(p_plan public.provision_jobs) returns boolean language plpgsql immutable as $$
 begin
   return jsonb_typeof(p_plan.payload #> '{options,drift}') is not distinct from 'array'
     and jsonb_typeof(p_plan.plan_summary -> 'resources') is not distinct from 'array'
@@ -27,7 +25,7 @@ $$;
 -- Queues a job that follows from drift of a module. The caller has the lock of the module's state.
 create function private.add_drift_job(
   p_cause public.provision_jobs, p_type public.job_type, p_options jsonb, p_reason text
-) returns void language plpgsql set search_path = '' as $$
+) returns void language plpgsql as $$
 declare
   v_job public.provision_jobs := p_cause;
   v_module public.modules := (select m from public.modules as m where m.id = p_cause.module_id);
@@ -57,8 +55,7 @@ $$;
 
 -- Does what the module's group chose for a finding: nothing but tell, plan and wait, plan and apply what is safe, or
 -- take the infrastructure as it is into the state.
-create function private.act_on_drift(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
+create function private.act_on_drift(p_job public.provision_jobs) returns void language plpgsql as $$
 declare
   v_action pg_catalog.text := private.drift_action(p_job.org_id, p_job.group_path);
   v_words pg_catalog.text := format('Drift found by job %s.', p_job.number);
@@ -74,21 +71,11 @@ begin
 end;
 $$;
 
--- Looks again after drift was repaired or accepted: only a check shows that it has ended.
-create function private.check_drift_again(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
-begin
-  if p_job.payload #> '{options,rechecks_drift}' = 'true' then
-    perform private.add_drift_job(p_job, 'DRIFT', '{}', format('After job %s.', p_job.number));
-  end if;
-end;
-$$;
-
 -- Notes or clears the drift of a job's module, by what the job found. Drift is something that is so of a module, not
 -- only the result of a job: since when, in how many resources, and when it was last looked for. A drift check that
 -- finds some notes it; a plan or a check of the whole module that finds nothing to do clears it. An apply does not:
 -- only the next check shows whether it removed all drift.
-create function private.note_drift(p_job public.provision_jobs) returns void language plpgsql set search_path = '' as $$
+create function private.note_drift(p_job public.provision_jobs) returns void language plpgsql as $$
 declare
   v_options pg_catalog.jsonb := coalesce(p_job.payload -> 'options', '{}');
   v_looks boolean := private.is_drift_check(p_job.type, p_job.payload);

@@ -2,10 +2,8 @@
 -- concern later jobs. The same idempotency key gives the same job. The same statements place one job or a thousand.
 
 -- ## plans that are applied
-
 -- Refuses a plan that was made against another state than the module has now.
-create function private.check_state_is_planned(p_plan bigint) returns void
-language sql stable set search_path = '' as $$
+create function private.check_state_is_planned(p_plan bigint) returns void language sql stable as $$
   select private.fail('RY409', format('The state has moved on since plan %s: it was made against %s, and now there '
     'is %s.', p.number, case when p.planned_serial < 0 then 'no state' else 'serial ' || p.planned_serial end,
     private.state_serial(p.module_id)), 'Make a new plan, and look at that one.')
@@ -13,22 +11,11 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- The settings that a plan froze, for the job that applies it: the same module, from the same commit.
-create function private.planned_payload(p_plan bigint) returns jsonb language sql stable set search_path = '' as $$
+create function private.planned_payload(p_plan bigint) returns jsonb language sql stable as $$
   select jsonb_set(case when p.result ->> 'commit' is null then p.payload
       else jsonb_set(p.payload, '{module,source,commit}', p.result -> 'commit') end,
     '{options}', coalesce(p.payload -> 'options', '{}') || jsonb_build_object('plan_job_id', p_plan))
   from public.provision_jobs as p where p.id = p_plan
-$$;
-
--- Refuses variables of one job that are not names and values.
-create function private.check_variables(p_variables jsonb, p_plan text) returns void
-language sql immutable set search_path = '' as $$
-  select private.fail('RY422', 'A saved plan has its variables already.', 'Plan again with the new values.')
-  where p_plan is not null;
-  select private.fail('RY422', 'Variables are an object of names and values.',
-    'Write {"region": "eu-west-1"}; at most 1 MiB.')
-  where jsonb_typeof(p_variables) <> 'object' or octet_length(p_variables::pg_catalog.text) > 1048576 or exists (
-    select from jsonb_object_keys(p_variables) as k where k !~ '^[A-Za-z_][A-Za-z0-9_:-]{0,127}$')
 $$;
 
 -- ## jobs
@@ -39,8 +26,7 @@ comment on type private.placement is 'What the queue of a state needs to know ab
 -- with every number; the end of this file, that it is a look into the index.
 -- The place of each QUEUED job among these: state and lane. All lanes are looked up together, each once.
 create function private.placements(p_jobs bigint[])
-returns table (job_id bigint, state_key uuid, priority smallint, attempt integer, lane_id integer)
-language sql set search_path = '' as $$
+returns table (job_id bigint, state_key uuid, priority smallint, attempt integer, lane_id integer) language sql as $$
   -- Modules of a group have the same lane, unless they want different runners or one has an assignment of its own.
   with alike as materialized (
     select row_number() over () as place, min(j.job_id) as first_job,
@@ -110,7 +96,7 @@ $$;
 
 -- Writes a new job, its first event, and its place in the queue.
 create function private.add_job(p_job public.provision_jobs, p_reason text, out v_job public.provision_jobs)
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_waits boolean := p_job.approvals_required > 0 or coalesce(p_job.needs_confirmation, false);
 begin
@@ -137,10 +123,8 @@ end;
 $$;
 
 -- ## what is frozen
-
 -- Hooks of all groups above a module; the nearest group wins.
-create function private.group_chain(p_org uuid, p_path text) returns jsonb
-language plpgsql stable set search_path = '' as $$
+create function private.group_chain(p_org uuid, p_path text) returns jsonb language plpgsql stable as $$
 declare
   v_prefixes pg_catalog.text[] := private.path_prefixes(p_path);
   v_hooks pg_catalog.jsonb := '{}';
@@ -150,8 +134,7 @@ begin
   for v_group in
     select g.* from public.groups as g
     where g.org_id = p_org and g.path = any (v_prefixes) and (g.hooks <> '{}' or g.time_limits <> '{}')
-    order by length(g.path)
-  loop
+    order by length(g.path) loop
     v_hooks := v_hooks || v_group.hooks;
     v_limits := v_limits || v_group.time_limits;
   end loop;
@@ -160,8 +143,7 @@ end;
 $$;
 
 -- Hooks and time limits from above each of these modules, by the path of its group; each group is read once.
-create function private.group_chains(p_org uuid, p_modules uuid[]) returns jsonb
-language plpgsql stable set search_path = '' as $$
+create function private.group_chains(p_org uuid, p_modules uuid[]) returns jsonb language plpgsql stable as $$
 begin
   return (
     select jsonb_object_agg(g.path, private.group_chain(p_org, g.path))
@@ -175,15 +157,14 @@ end;
 $$;
 
 -- When somebody rejected a plan, or an apply of it; null where nobody has.
-create function private.discarded_at(p_plan bigint) returns timestamptz
-language sql stable set search_path = '' as $$
+create function private.discarded_at(p_plan bigint) returns timestamptz language sql stable as $$
   select min(e.at) from (
     select p_plan as id union all select j.id from public.provision_jobs as j where j.plan_job_id = p_plan
   ) as r join public.job_events as e on e.job_id = r.id and e.event = 'rejected'
 $$;
 
 -- Refuses a plan that was discarded, and one that an apply has already.
-create function private.check_plan_is_unused(p_plan bigint) returns void language sql stable set search_path = '' as $$
+create function private.check_plan_is_unused(p_plan bigint) returns void language sql stable as $$
   select private.fail('RY409', format('Plan %s was discarded.', private.job_number(p_plan)), 'Make a new plan.')
   where private.discarded_at(p_plan) is not null;
   select private.fail('RY409', format('Plan %s is already being applied, or was.', private.job_number(p_plan)),
@@ -194,7 +175,7 @@ $$;
 
 -- Refuses to apply what is not a finished plan of the module, a plan twice, and a plan whose state has moved on.
 create function private.check_saved_plan(p_org uuid, p_type public.job_type, p_module uuid, p_plan bigint) returns void
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable as $$
 begin
   perform private.fail('RY422', format('Job %s is not a finished plan of this module.', coalesce((
     select j.number from public.provision_jobs as j where j.id = p_plan and j.org_id = p_org), p_plan)),
@@ -224,7 +205,7 @@ $$;
 
 -- Refuses types of job that are not about a module, options that make no sense, and a runner that is not there.
 create function private.check_job_options(p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb)
-returns void language plpgsql stable set search_path = '' as $$
+returns void language plpgsql stable as $$
 begin
   perform private.fail('RY422', 'This type of job does not act on a module.',
     'Use the functions for cloud-hosted runners, cloud identities and repositories.')
@@ -244,15 +225,20 @@ begin
       coalesce(p_options -> 'auto_apply' = 'true', false));
   end if;
   if p_options ? 'variables' then
-    perform private.check_variables(p_options -> 'variables', p_options ->> 'plan_job_id');
+    perform private.fail('RY422', 'A saved plan has its variables already.', 'Plan again with the new values.')
+    where p_options ->> 'plan_job_id' is not null;
+    perform private.fail('RY422', 'Variables are an object of names and values.',
+      'Write {"region": "eu-west-1"}; at most 1 MiB.')
+    where jsonb_typeof(p_options -> 'variables') <> 'object' or exists (select from jsonb_object_keys(
+        p_options -> 'variables') as k where k !~ '^[A-Za-z_][A-Za-z0-9_:-]{0,127}$')
+      or octet_length((p_options -> 'variables')::pg_catalog.text) > 1048576;
     perform private.refuse_bound_inputs(p_module, p_options -> 'variables');
   end if;
 end;
 $$;
 
 -- Names those of these modules that the organisation does not have.
-create function private.refuse_missing_modules(p_org uuid, p_modules uuid[]) returns void
-language sql stable set search_path = '' as $$
+create function private.refuse_missing_modules(p_org uuid, p_modules uuid[]) returns void language sql stable as $$
   select private.fail('RY404', 'There is no such module.', 'It may have been removed.', (
     select jsonb_build_object('modules', jsonb_agg(p))::pg_catalog.text from unnest(p_modules) as p
     where not exists (select from public.modules as m where m.id = p and m.org_id = p_org and m.deleted_at is null
@@ -293,7 +279,11 @@ declare
   v_jobs bigint[];
   v_pins pg_catalog.uuid[];
 begin
-  perform private.refuse_unpromoted(p_modules) where p_type = 'APPLY' and v_counter is not null;
+  -- An apply without a plan is of the commit that was applied where it should have been.
+  perform private.fail('RY409', format('%s', p.problem), 'Apply that module first.') from unnest(p_modules) as m (id)
+  cross join lateral (
+    select private.promotion_problem(m.id, private.promoted_source(m.id) ->> 'commit') as problem) as p
+  where p_type = 'APPLY' and v_counter is not null and p.problem is not null limit 1;
   with made as (
     insert into public.provision_jobs as j (
       org_id, number, type, status, module_id, module_path, group_path, payload, pinned_worker_id,
@@ -346,7 +336,7 @@ end;
 $$;
 
 -- Numbers as a person writes them: "7-9, 12".
-create function private.number_ranges(p_numbers bigint[]) returns text language sql immutable set search_path = '' as $$
+create function private.number_ranges(p_numbers bigint[]) returns text language sql immutable as $$
   select string_agg(lower(r) || case when upper(r) - lower(r) > 1 then '-' || upper(r) - 1 else '' end, ', '
     order by r)
   from unnest((select range_agg(int8range(n, n, '[]')) from unnest(p_numbers) as n)) as r
@@ -354,7 +344,7 @@ $$;
 
 -- Refuses to bring in a state where one is kept already, and together with options that would hide what differs.
 create function private.check_bring_state(p_type public.job_type, p_modules uuid[], p_options jsonb) returns void
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select private.fail('RY422', 'A state is brought in by a plan of the whole module, and nothing is applied after.',
     'Enqueue a PLAN with bring_state, without targets and without options that apply.')
   where p_type <> 'PLAN' or p_options ?| array['destroy', 'refresh_only', 'targets', 'replace', 'upload_id',
@@ -370,7 +360,7 @@ $$;
 -- Enqueues a job for each of these modules, as a member requests it, and writes the audit log; returns their numbers.
 create function private.request_jobs(
   p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[], p_options jsonb, out v_jobs bigint[]
-) language plpgsql set search_path = '' as $$
+) language plpgsql as $$
 begin
   -- Before anything is checked: a module or a runner that is removed meanwhile, a lock that somebody puts on and a plan
   -- that somebody else applies must be seen, also by a job that waits for approval first.
@@ -413,14 +403,14 @@ $$;
 
 -- The verb that a job needs: a plan that is applied without another act is an apply, and so is one that stores a state.
 create function private.verb_to_run(p_type public.job_type, p_options jsonb default '{}') returns text
-language sql immutable set search_path = '' as $$
+language sql immutable as $$
   select case when p_type in ('APPLY', 'DESTROY', 'STATE') or p_options -> 'auto_apply' = 'true'
     or p_options -> 'confirm' = 'true' or p_options -> 'bring_state' = 'true' then 'job.apply' else 'job.plan' end
 $$;
 
 -- The options of the caller's job: no auto-apply follows the plan of somebody who may not apply at one of these paths.
 create function private.caller_options(p_org uuid, p_type public.job_type, p_paths text[], p_options jsonb)
-returns jsonb language plpgsql stable set search_path = '' as $$
+returns jsonb language plpgsql stable as $$
 begin
   return case when p_type = 'PLAN' and not private.is_allowed('job.apply', p_org, '') and exists (
     select from unnest(p_paths) as p (path) where not private.is_allowed('job.apply', p_org, p.path))
@@ -430,7 +420,7 @@ $$;
 
 -- Refuses the caller unless they may run such a job for each of these modules.
 create function private.need_to_run(p_org uuid, p_type public.job_type, p_modules uuid[], p_options jsonb) returns void
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable as $$
 declare
   v_verb pg_catalog.text := private.verb_to_run(p_type, p_options);
 begin

@@ -8,7 +8,7 @@ create function private.lane_states(
 ) returns table (
   worker_id uuid, has_fresh boolean, has_named boolean, has_willing boolean, is_available boolean, lacks text
 )
-language sql stable set search_path = '' as $$
+language sql stable as $$
   with instance as materialized (
     select n.* from private.lane_instances as n where n.lane_id = p_lane and n.is_fresh
   ), wanting as materialized (
@@ -24,7 +24,7 @@ $$;
 -- For each runner that a lane's jobs could concern: "ok", or the one reason why it does not take them now.
 create function private.lane_verdicts(p_lane integer)
 returns table (worker_id uuid, name text, status public.worker_status, code text, distance smallint, instance_name text)
-language sql stable set search_path = '' as $$
+language sql stable as $$
   with fit as materialized (
     select f.* from private.lane_fit(array[p_lane], null) as f
   ), before as materialized (
@@ -133,8 +133,7 @@ comment on column private.verdicts.summary is 'About the job, when this is the v
 comment on column private.verdicts.rank is 'The nearer to "ok", the lower: the lowest one says why a job waits.';
 
 -- A text with its names in braces filled in.
-create function private.fill_in(p_text text, p_facts jsonb) returns text
-language plpgsql immutable set search_path = '' as $$
+create function private.fill_in(p_text text, p_facts jsonb) returns text language plpgsql immutable as $$
 declare
   v_fact pg_catalog.record;
 begin
@@ -147,7 +146,7 @@ $$;
 
 -- The names that the sentences about a runner and a lane's jobs need.
 create function private.verdict_facts(p_lane private.lanes, p_worker public.workers) returns jsonb
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select jsonb_build_object('engine', p_lane.engine, 'version', p_lane.engine_version, 'cloud', p_lane.cloud,
     'instance', p_lane.pinned_instance_name, 'capacity', p_worker.capacity, 'status', p_worker.status_reason,
     'drain', coalesce(p_worker.drain_reason, 'finishes what it has'), 'missing', (
@@ -163,7 +162,7 @@ $$;
 
 -- The verdict of the runner that comes nearest to taking a job, as the reason why the job waits, and what would help.
 create function private.best_words(p_job public.provision_jobs, p_lane private.lanes, p_codes text[]) returns text[]
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable as $$
 declare
   v_facts pg_catalog.jsonb := jsonb_build_object('engine', p_lane.engine, 'version', p_lane.engine_version,
     'cloud', p_lane.cloud, 'instance', p_lane.pinned_instance_name, 'labels', array_to_string(p_lane.labels, ', '),
@@ -181,7 +180,7 @@ $$;
 
 -- Explains why no runner could claim a waiting job now, in one sentence, and what would help, in another; else null.
 create function private.queue_words(p_job public.provision_jobs, p_live private.live_jobs) returns text[]
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable as $$
 declare
   v_current private.live_jobs;
   v_seconds integer := greatest(1, ceil(extract(epoch from p_live.not_before_at - now())));
@@ -217,7 +216,7 @@ $$;
 
 -- Counts the ready jobs for the same runners that come before this one; counted up to a thousand.
 create function private.jobs_ahead(p_lane private.lanes, p_live private.live_jobs) returns integer
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select count(*) from (
     select from private.lanes as l join private.live_jobs as q on q.lane_id = l.id
     where l.org_id = p_lane.org_id and l.scope = p_lane.scope and l.labels = p_lane.labels

@@ -5,7 +5,7 @@
 -- Slots in use of the organisation's own runners, how many runners and unfinished jobs there are, by status, how many
 -- modules, and of the jobs that await approval how many each member cannot approve.
 create function private.fleet_counts(p_org uuid, p_modules uuid[] default null, p_workers uuid[] default null)
-returns jsonb language sql stable set search_path = '' as $$
+returns jsonb language sql stable as $$
   select jsonb_build_object(
     'used', (
       select count(*) from private.live_jobs as q join private.instance_liveness as i on i.instance_id = q.instance_id
@@ -100,7 +100,7 @@ comment on table private.rolled_hours is 'Hours that were rolled up; a missed on
 
 -- Counts the waits of an organisation's jobs that ended in a span, per step and size.
 create function private.wait_counts(p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval)
-returns setof private.waits_hourly language sql stable set search_path = '' as $$
+returns setof private.waits_hourly language sql stable as $$
   select j.org_id, date_bin(p_step, j.finished_at, '2000-01-01 00:00+00'),
     coalesce(case when j.claimed_at >= j.queued_at
       then width_bucket(ln(greatest(date_part('epoch', j.claimed_at - j.queued_at), 0.01)),
@@ -112,15 +112,14 @@ returns setof private.waits_hourly language sql stable set search_path = '' as $
 $$;
 
 -- The seconds that a size of private.waits_hourly means.
-create function private.wait_seconds(p_size smallint) returns double precision
-language sql immutable set search_path = '' as $$
+create function private.wait_seconds(p_size smallint) returns double precision language sql immutable as $$
   -- The middle of the size: at most a twentieth off.
   select 0.01 * 1e8::double precision ^ ((p_size - 0.5) / 200)
 $$;
 
 -- The load of an organisation's runners, or of all, in a span, in numbers per step.
 create function private.load_sums(p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval)
-returns setof private.load_hourly language sql stable set search_path = '' as $$
+returns setof private.load_hourly language sql stable as $$
   select w.org_id, date_bin(p_step, t.at, '2000-01-01 00:00+00'), sum(t.busy)::bigint, sum(t.slots)::bigint
   from (
     select k.worker_id, k.at, k.busy, k.slots from private.worker_ticks as k where k.at >= p_from and k.at < p_to
@@ -135,13 +134,12 @@ returns setof private.load_hourly language sql stable set search_path = '' as $$
 $$;
 
 -- From when on a span is not rolled up yet, and is counted from what happened in it.
-create function private.open_since(p_from timestamptz) returns timestamptz
-language sql stable set search_path = '' as $$
+create function private.open_since(p_from timestamptz) returns timestamptz language sql stable as $$
   select greatest(p_from, max(r.hour) + interval '1 hour') from private.rolled_hours as r
 $$;
 
 -- Rolls up the closed hours of the last day that were not rolled up yet.
-create function private.roll_up() returns integer language plpgsql set search_path = '' as $$
+create function private.roll_up() returns integer language plpgsql as $$
 declare
   v_hour pg_catalog.timestamptz;
   v_count integer := 0;
@@ -149,8 +147,7 @@ begin
   for v_hour in
     select h from generate_series(date_bin('1 hour', now(), '2000-01-01 00:00+00') - interval '24 hours',
       date_bin('1 hour', now(), '2000-01-01 00:00+00') - interval '1 hour', interval '1 hour') as h
-    where not exists (select from private.rolled_hours as r where r.hour = h)
-  loop
+    where not exists (select from private.rolled_hours as r where r.hour = h) loop
     -- Organisation by organisation, by its index: the sweep runs this, however many jobs there are.
     insert into private.waits_hourly select s.* from public.organizations as o
     cross join lateral private.wait_counts(o.id, v_hour, v_hour + interval '1 hour', '1 hour') as s
@@ -197,7 +194,6 @@ comment on function private.worker_history is
   'A runner''s quarters of an hour [{at, heartbeats, status, load}]; one that is missing had no heartbeat. Members.';
 
 -- ## the page of charts
-
 -- Figures for the page of charts: how long jobs wait, how busy runners are, how jobs end, over an hour, a day or a
 -- week, and where the waits are the longest. A percentile of hours is not one of the day: waits are counted by their
 -- size, and the counts of closed hours are added up. The longest waits of the last day are read from its jobs.
@@ -208,7 +204,7 @@ create function private.wait_points(
   at timestamptz, jobs bigint, failed bigint, succeeded bigint, p50 double precision, p95 double precision, p99 double
   precision
 )
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable as $$
 declare
   v_open pg_catalog.timestamptz := case when p_step < interval '1 hour' then p_from
     else private.open_since(p_from) end;
@@ -239,7 +235,7 @@ $$;
 
 -- The share of its slots that an organisation used, in steps of a quarter of an hour, an hour or more.
 create function private.load_points(p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval)
-returns table (at timestamptz, share double precision) language plpgsql stable set search_path = '' as $$
+returns table (at timestamptz, share double precision) language plpgsql stable as $$
 declare
   -- Runners are counted by quarters of an hour, and closed hours are added up.
   v_step pg_catalog.interval := case when p_step < interval '15 minutes' then interval '15 minutes'
@@ -282,7 +278,7 @@ comment on function private.fleet_stats is
 
 -- Events in a span that a chart cannot show: outages, and releases with how many runners have them.
 create function private.figure_marks(p_org uuid, p_from timestamptz, p_to timestamptz) returns jsonb
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select coalesce(jsonb_agg(to_jsonb(m) order by m.at desc), '[]') from (
     select 'outage' as kind, o.began_at as at, o.ended_at as until, null as version, null as updated, null as runners
     from private.outages as o where o.ended_at > p_from
@@ -333,7 +329,7 @@ comment on function private.fleet_figures is
 
 -- Figures of the installation as a whole, for a monitoring system: counts and times, no names and no organisations.
 -- The waits of the jobs that ended within the last five minutes, in seconds.
-create function private.recent_waits() returns jsonb language sql stable set search_path = '' as $$
+create function private.recent_waits() returns jsonb language sql stable as $$
   -- Organisation by organisation, by its index: jobs that ended lately were claimed lately.
   select jsonb_build_object('count', count(*), 'sum', coalesce(sum(w.seconds), 0),
     'p50', percentile_cont(0.5) within group (order by w.seconds),
@@ -387,7 +383,6 @@ comment on function private.installation_metrics is
   'metrics function calls it.';
 
 -- ## health
-
 -- Is the installation well? For its operator: what keeps vacuum back, whether the sweep comes by, what pages follow.
 create function private.open_transactions() returns jsonb
 language sql stable security definer set search_path = '' as $$
@@ -437,6 +432,6 @@ comment on function private.installation_health is
   'what is published and installed. Service key only.';
 
 -- Seconds since the last sweep that was whole; null when there was none since the server's last crash.
-create function private.swept_seconds_ago() returns integer language sql stable set search_path = '' as $$
+create function private.swept_seconds_ago() returns integer language sql stable as $$
   select extract(epoch from now() - c.ran_at)::integer from private.clocks as c where c.name = 'swept'
 $$;

@@ -3,7 +3,6 @@
 -- nothing. end_job ends every job.
 
 -- ## jobs that return to the queue
-
 -- Given back by their runner, or lost with it. Lost before infrastructure was touched: tried again
 -- after a pause that grows, until the attempts are used up or two different runners have died of it. Lost after: a
 -- person decides, and the state stays locked.
@@ -15,7 +14,7 @@
 create function private.requeue_job(
   p_live private.live_jobs, p_event text, p_kind public.actor_kind, p_actor uuid, p_label text, p_reason text, p_delay
   interval, p_code text default null
-) returns void language plpgsql set search_path = '' as $$
+) returns void language plpgsql as $$
 declare
   v_old public.job_status;
   v_job public.provision_jobs;
@@ -43,7 +42,7 @@ $$;
 
 -- A job was lost or killed while it changed infrastructure: it is not run again, and its state stays locked.
 create function private.hold_job(p_live private.live_jobs, p_event text, p_reason text, p_error jsonb) returns void
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_job public.provision_jobs;
 begin
@@ -61,19 +60,8 @@ begin
 end;
 $$;
 
--- When an attempt last gave a sign of life; one that has reported nothing since it returned gave it before that.
-create function private.last_sign(p_job public.provision_jobs) returns timestamptz
-language sql stable set search_path = '' as $$
-  select coalesce((
-    select (a.detail ->> 'since')::pg_catalog.timestamptz from public.job_events as r
-    join public.job_events as a on a.job_id = r.job_id and a.event = 'attention' and a.id < r.id
-    where r.job_id = p_job.id and r.event = 'resumed' and r.at = p_job.updated_at order by a.id desc limit 1),
-    p_job.updated_at)
-$$;
-
 -- The error of a job that lost its runner in the middle of a change: out of contact since when, or lost.
-create function private.held_words(p_live private.live_jobs, p_reason text) returns jsonb
-language plpgsql stable set search_path = '' as $$
+create function private.held_words(p_live private.live_jobs, p_reason text) returns jsonb language plpgsql stable as $$
 declare
   v_seen pg_catalog.timestamptz;
   v_job public.provision_jobs;
@@ -82,7 +70,12 @@ begin
   select * into v_job from public.provision_jobs where id = p_live.job_id;
   -- A runner with a heartbeat, or one that reported its death, is not out of contact.
   if v_seen > now() - private.lease() or p_live.unlisted_at is not null then
-    return jsonb_build_object('code', 'RUNNER_LOST', 'message', p_reason, 'since', private.last_sign(v_job),
+    return jsonb_build_object('code', 'RUNNER_LOST', 'message', p_reason, 'since', coalesce((
+        -- An attempt that has reported nothing since it returned gave its last sign of life before that.
+        select (a.detail ->> 'since')::pg_catalog.timestamptz from public.job_events as r
+        join public.job_events as a on a.job_id = r.job_id and a.event = 'attention' and a.id < r.id
+        where r.job_id = v_job.id and r.event = 'resumed' and r.at = v_job.updated_at order by a.id desc limit 1),
+        v_job.updated_at),
       'hint', 'Look at the infrastructure with a refresh-only plan, then decide.');
   end if;
   v_seen := coalesce(v_seen, p_live.lease_until - private.lease(), now());
@@ -97,8 +90,7 @@ end;
 $$;
 
 -- Ends a lost job that is not tried again: stopped, fatal to two runners, or out of attempts. Null for one that is.
-create function private.end_lost(p_live private.live_jobs, p_reason text) returns text
-language plpgsql set search_path = '' as $$
+create function private.end_lost(p_live private.live_jobs, p_reason text) returns text language plpgsql as $$
 declare
   v_tried integer := p_live.attempt - p_live.returned;
   v_max integer;
@@ -129,7 +121,7 @@ $$;
 
 -- Decides about a job whose runner was lost: attention if infrastructure was touched, else cancelled, quarantined,
 -- failed for good, or queued again.
-create function private.lose_job(p_job bigint, p_reason text) returns text language plpgsql set search_path = '' as $$
+create function private.lose_job(p_job bigint, p_reason text) returns text language plpgsql as $$
 declare
   v_live private.live_jobs;
   v_end pg_catalog.text;
@@ -160,7 +152,7 @@ $$;
 
 -- Counts the runners that gave a job back for lack of the same thing, and how often; with each runner's reason.
 create function private.given_back(p_job bigint, p_code text) returns table (runners integer, times integer, words text)
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select count(*)::integer, coalesce(sum(r.times), 0)::integer,
     string_agg(r.actor_label || ': ' || r.reason, '; ' order by r.actor_label)
   from (
@@ -224,7 +216,7 @@ comment on function private.worker_return_job is
 
 -- Releases a state lock for somebody who knows its id, and never under a running job.
 create function private.release_with_proof(p_module uuid, p_lock_id text, out v_lock private.state_locks)
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 begin
   select * into v_lock from private.state_locks where module_id = p_module for update;
   perform private.fail('RY404', 'The state is not locked.') where v_lock.module_id is null;
@@ -259,8 +251,7 @@ begin
     where q.stage = 'RUNNING' and q.instance_id = v_runner.instance_id and ((l ->> 'is_dead')::boolean or l is null
       and q.claimed_at < (
       select s.opened_at from private.sessions as s where s.id = v_runner.session_id))
-    order by q.state_key
-  loop
+    order by q.state_key loop
     perform private.lose_job(v_job, 'The runner''s process ended in the middle of this attempt.');
   end loop;
   update private.live_jobs as q set session_id = v_runner.session_id, unlisted_at = null
@@ -282,9 +273,8 @@ comment on function private.worker_recover is
   'finish it or name it dead) or drop (it is another''s).';
 
 -- ## finish
-
 -- The number of the last chunk of an announced log.
-create function private.announced_seq(p_log jsonb) returns integer language plpgsql immutable set search_path = '' as $$
+create function private.announced_seq(p_log jsonb) returns integer language plpgsql immutable as $$
 begin
   if coalesce(p_log ->> 'last_seq', '0') !~ '^([0-9]{1,6}|1000000)$'
     or coalesce(p_log ->> 'bytes', '0') !~ '^[0-9]{1,15}$'
@@ -299,7 +289,7 @@ $$;
 
 -- Compares the announced log with the stored one: the ranges that are missing; other content becomes an event.
 create function private.check_log(p_job bigint, p_attempt integer, p_log jsonb, p_last integer) returns jsonb
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_day pg_catalog.date;
   v_stored pg_catalog.record;
@@ -323,7 +313,7 @@ $$;
 -- late report. Its log is wanted in any case.
 create function private.late_finish(
   p_runner private.runner, p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb, p_log jsonb
-) returns jsonb language plpgsql set search_path = '' as $$
+) returns jsonb language plpgsql as $$
 declare
   v_job public.provision_jobs;
   v_missing pg_catalog.jsonb := '[]';
@@ -358,7 +348,7 @@ $$;
 create function private.finish_attempt(
   p_runner private.runner, p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb,
   p_plan_summary jsonb, p_log jsonb
-) returns jsonb language plpgsql set search_path = '' as $$
+) returns jsonb language plpgsql as $$
 declare
   v_last integer;
   v_missing pg_catalog.jsonb := '[]';

@@ -73,7 +73,7 @@ alter role current_user set idle_in_transaction_session_timeout = '10min';
 
 -- Raises an error that a caller can act upon: code RYxxx, what happened, what to do next, machine-readable detail.
 create function private.fail(p_code text, p_message text, p_hint text default null, p_detail text default null)
-returns void language plpgsql set search_path = '' as $$
+returns void language plpgsql as $$
 begin
   raise exception using
     errcode = p_code,
@@ -87,28 +87,27 @@ end;
 $$;
 
 -- ## callers
-
 -- The claims of the caller's token, or null outside of a request.
-create function private.jwt() returns jsonb language plpgsql stable set search_path = '' as $$
+create function private.jwt() returns jsonb language plpgsql stable as $$
 begin
   return nullif(current_setting('request.jwt.claims', true), '')::pg_catalog.jsonb;
 end;
 $$;
 
 -- For how long a runner that sends no heartbeat is alive, and keeps its jobs.
-create function private.lease() returns interval language sql immutable set search_path = '' as $$
+create function private.lease() returns interval language sql immutable as $$
   select interval '60 seconds'
 $$;
 
 -- The signed-in user's id (for a runner: the runner's id).
-create function private.caller_id() returns uuid language plpgsql stable set search_path = '' as $$
+create function private.caller_id() returns uuid language plpgsql stable as $$
 begin
   return (private.jwt() ->> 'sub')::pg_catalog.uuid;
 end;
 $$;
 
 -- The address from which the caller signed in or exchanged its token, or null if it is not a valid address.
-create function private.caller_address() returns inet language plpgsql stable set search_path = '' as $$
+create function private.caller_address() returns inet language plpgsql stable as $$
 declare
   v_claims pg_catalog.jsonb := private.jwt();
 begin
@@ -123,9 +122,8 @@ end;
 $$;
 
 -- ## checks
-
 -- Whether every label reads like "gpu" or "gpu=true"; 32 at most, of 1,000 characters in all.
-create function private.is_label_list(p_labels text[]) returns boolean language sql immutable set search_path = '' as $$
+create function private.is_label_list(p_labels text[]) returns boolean language sql immutable as $$
   -- A thousand characters in all: they are part of the key of a lane, and an index has no room for much more.
   select cardinality(p_labels) <= 32 and length(array_to_string(p_labels, '')) <= 1000 and not exists (
     select from unnest(p_labels) as l (label)
@@ -134,17 +132,17 @@ create function private.is_label_list(p_labels text[]) returns boolean language 
 $$;
 
 -- The labels without repeats, in order, so that equal sets are equal arrays.
-create function private.sorted_labels(p_labels text[]) returns text[] language sql immutable set search_path = '' as $$
+create function private.sorted_labels(p_labels text[]) returns text[] language sql immutable as $$
   select coalesce(array_agg(distinct l.label order by l.label), '{}') from unnest(p_labels) as l (label)
 $$;
 
 -- Whether a text is a path such as platform/network: lower case, at most 20 parts.
-create function private.is_path(p_path text) returns boolean language sql immutable set search_path = '' as $$
+create function private.is_path(p_path text) returns boolean language sql immutable as $$
   select p_path ~ '^[a-z0-9]([a-z0-9_-]{0,62})(/[a-z0-9]([a-z0-9_-]{0,62})){0,19}$'
 $$;
 
 -- All paths at or above a path, from "" (everything) down to the path itself.
-create function private.path_prefixes(p_path text) returns text[] language plpgsql immutable set search_path = '' as $$
+create function private.path_prefixes(p_path text) returns text[] language plpgsql immutable as $$
 declare
   v_prefixes pg_catalog.text[] := array[''];
   v_prefix pg_catalog.text;
@@ -159,8 +157,7 @@ end;
 $$;
 
 -- Refuses a misspelt option instead of ignoring it.
-create function private.refuse_unknown_keys(p_object jsonb, p_allowed text[]) returns void
-language sql immutable set search_path = '' as $$
+create function private.refuse_unknown_keys(p_object jsonb, p_allowed text[]) returns void language sql immutable as $$
   select private.fail('RY422', 'The options must be a JSON object.', 'Send {} for none.')
   where jsonb_typeof(p_object) <> 'object';
   select private.fail('RY422', format('Unknown option: %s.', string_agg(k, ', ' order by k)),
@@ -169,7 +166,7 @@ language sql immutable set search_path = '' as $$
 $$;
 
 -- A JSON list of strings as text[]; anything else as an empty list.
-create function private.text_list(p_value jsonb) returns text[] language sql immutable set search_path = '' as $$
+create function private.text_list(p_value jsonb) returns text[] language sql immutable as $$
   select case when jsonb_typeof(p_value) = 'array' then array(select jsonb_array_elements_text(p_value)) else '{}' end
 $$;
 
@@ -228,7 +225,7 @@ comment on column private.options.most is 'The greatest number, the longest text
 -- Whether a value is of a type and within these bounds.
 create function private.is_of_type(
   p_value jsonb, p_type text, p_least integer default null, p_most integer default null
-) returns boolean language sql immutable set search_path = '' as $$
+) returns boolean language sql immutable as $$
   select case p_type when 'any' then true when 'boolean' then jsonb_typeof(p_value) = 'boolean'
     when 'number' then p_value::pg_catalog.text ~ '^[0-9]{1,18}$'
     when 'object' then jsonb_typeof(p_value) = 'object' when 'list' then jsonb_typeof(p_value) = 'array'
@@ -245,7 +242,7 @@ $$;
 
 -- Such a value in words.
 create function private.type_words(p_type text, p_least integer default null, p_most integer default null) returns text
-language sql immutable set search_path = '' as $$
+language sql immutable as $$
   select case p_type when 'text' then 'a text' when 'boolean' then 'true or false' when 'integer' then 'a whole number'
     when 'number' then 'a number' when 'object' then 'an object' when 'list' then 'a list' when 'id' then 'an id'
     when 'labels' then 'a list of at most 32 labels like "gpu" or "gpu=true", of 1,000 characters in all'
@@ -255,13 +252,12 @@ language sql immutable set search_path = '' as $$
 $$;
 
 -- The names of an object's options.
-create function private.options_of(p_object text) returns text[] language sql stable set search_path = '' as $$
+create function private.options_of(p_object text) returns text[] language sql stable as $$
   select array(select o.option from private.options as o where o.object = p_object)
 $$;
 
 -- Refuses options that this object does not have, and values of another type or out of range.
-create function private.check_options(p_object text, p_options jsonb) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.check_options(p_object text, p_options jsonb) returns void language plpgsql stable as $$
 begin
   perform private.refuse_unknown_keys(p_options, private.options_of(p_object));
   perform private.fail('RY422', format('"%s" is not %s.', o.option, private.type_words(o.type, o.least, o.most)),
@@ -273,22 +269,20 @@ end;
 $$;
 
 -- Refuses a reason that is longer than the pages, events and heartbeats that repeat it should carry.
-create function private.check_reason(p_reason text) returns void
-language sql immutable strict set search_path = '' as $$
+create function private.check_reason(p_reason text) returns void language sql immutable strict as $$
   select private.fail('RY422', 'A reason has at most 1,000 characters.', 'Write less, and link to the rest.')
   where length(p_reason) > 1000
 $$;
 
 -- The key of an advisory lock. The only place that makes one.
-create function private.lock_key(p_kind text, p_id text default '') returns bigint
-language plpgsql immutable set search_path = '' as $$
+create function private.lock_key(p_kind text, p_id text default '') returns bigint language plpgsql immutable as $$
 begin
   return hashtextextended('runyard:' || p_kind || ':' || p_id, 0);
 end;
 $$;
 
 -- Keeps updated_at true on every update.
-create function private.touch_updated_at() returns trigger language plpgsql set search_path = '' as $$
+create function private.touch_updated_at() returns trigger language plpgsql as $$
 begin
   new.updated_at := now();
   return new;
@@ -296,9 +290,8 @@ end;
 $$;
 
 -- ## versions
-
 -- A text that sorts (collation "C") as versions do: 1.9.0 < 1.10.0-rc.1 < 1.10.0; null when it is not a version.
-create function private.version_key(p_version text) returns text language plpgsql immutable set search_path = '' as $$
+create function private.version_key(p_version text) returns text language plpgsql immutable as $$
 declare
   v_match pg_catalog.text[];
   v_pre pg_catalog.text;
@@ -325,8 +318,7 @@ end;
 $$;
 
 -- Whether the left version comes before the right one; null when either is not a version.
-create function private.is_version_less(p_left text, p_right text) returns boolean
-language sql immutable set search_path = '' as $$
+create function private.is_version_less(p_left text, p_right text) returns boolean language sql immutable as $$
   select private.version_key(p_left) collate "C" < private.version_key(p_right) collate "C"
 $$;
 
@@ -337,8 +329,7 @@ create unlogged table private.wake_ups (
 comment on table private.wake_ups is 'When each rate-limited wake-up was sent. UNLOGGED: losing it costs a message.';
 
 -- Sends a private broadcast where Realtime exists; does nothing elsewhere.
-create function private.wake(p_topic text, p_event text, p_payload jsonb) returns void
-language plpgsql set search_path = '' as $$
+create function private.wake(p_topic text, p_event text, p_payload jsonb) returns void language plpgsql as $$
 begin
   if to_regprocedure('realtime.send(jsonb,text,text,boolean)') is not null then
     perform realtime.send(p_payload, p_event, p_topic, true);
@@ -347,8 +338,7 @@ end;
 $$;
 
 -- Whether this wake-up may be sent now: at most once in the given time. Never waits.
-create function private.may_wake(p_key text, p_every interval) returns boolean
-language plpgsql set search_path = '' as $$
+create function private.may_wake(p_key text, p_every interval) returns boolean language plpgsql as $$
 begin
   -- clock_timestamp, because one transaction may wake twice.
   if exists (select from private.wake_ups as r where r.key = p_key and r.sent_at > clock_timestamp() - p_every) then
@@ -363,26 +353,14 @@ end;
 $$;
 
 -- Asks a runner for a heartbeat at once, because there is something for it to learn.
-create function private.wake_worker(p_worker uuid) returns void language sql set search_path = '' as $$
+create function private.wake_worker(p_worker uuid) returns void language sql as $$
   select private.wake('worker:' || p_worker, 'directive', '{}')
 $$;
 
 -- Tells open pages that a row of an unpublished table has changed.
-create function private.wake_org(p_org uuid, p_table text, p_id text) returns void
-language sql set search_path = '' as $$
+create function private.wake_org(p_org uuid, p_table text, p_id text) returns void language sql as $$
   select private.wake('org:' || p_org, 'changed', jsonb_build_object('table', p_table, 'id', p_id))
     where p_org is not null
-$$;
-
--- Tells open pages how far a job's log has come; at most four times a second.
-create function private.wake_log(p_org uuid, p_job bigint, p_attempt integer, p_seq integer) returns void
-language plpgsql set search_path = '' as $$
-begin
-  if private.may_wake('log:' || p_job, interval '250 milliseconds') then
-    perform private.wake('org:' || p_org, 'log', jsonb_build_object('job_id', p_job, 'attempt', p_attempt, 'seq',
-      p_seq, 'again_ms', 300));
-  end if;
-end;
 $$;
 
 -- Rings the organisation's pages for a changed row of an unpublished table.
@@ -404,8 +382,7 @@ create unlogged table private.clocks (
 comment on table private.clocks is 'When periodic work last ran. UNLOGGED: after a crash it just runs again.';
 
 -- Whether something is due again; if so, it is noted as run. Never waits for another run.
-create function private.is_due(p_name text, p_every interval) returns boolean
-language plpgsql set search_path = '' as $$
+create function private.is_due(p_name text, p_every interval) returns boolean language plpgsql as $$
 begin
   -- A run in the future means that the clock jumped: do not wait for that time.
   if exists (select from private.clocks as c where c.name = p_name and c.ran_at > now() - p_every
@@ -442,7 +419,7 @@ $$;
 comment on function private.rate_limit is 'Counts an attempt; true up to the limit of the window. Edge functions only.';
 
 -- Refuses a time zone that is not known by its name.
-create function private.check_zone(p_zone text) returns void language sql stable set search_path = '' as $$
+create function private.check_zone(p_zone text) returns void language sql stable as $$
   -- PostgreSQL would take "Nowhere5" for a zone five hours from UTC.
   select private.fail('RY422', format('There is no time zone "%s".', left(p_zone, 100)),
     'Write it as Europe/Lisbon, or UTC.')

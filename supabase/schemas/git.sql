@@ -160,8 +160,7 @@ create type private.git_apply as (apply text, apply_from text);
 comment on type private.git_apply is 'How plans of a repository are applied, and the path that sets it.';
 
 -- The mode of a module: its own, else that of the nearest group with one.
-create function private.apply_mode(p_module public.modules) returns private.git_apply
-language sql stable set search_path = '' as $$
+create function private.apply_mode(p_module public.modules) returns private.git_apply language sql stable as $$
   select coalesce(w.apply, 'after_merge'), w.path from (select) as one left join lateral (
     select g.apply, p_module.path from public.module_git as g where g.module_id = p_module.id and g.apply is not null
     union all
@@ -172,7 +171,7 @@ $$;
 
 -- The modules whose source is this repository, in a fixed order.
 create function private.modules_of_connection(p_connection public.git_connections) returns setof public.modules
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select m.* from public.modules as m
   where m.org_id = p_connection.org_id and m.deleted_at is null and m.source_kind = 'git'
     and private.repository_key(m.source ->> 'url') = p_connection.repository
@@ -188,18 +187,18 @@ comment on type private.git_finding is 'What is decided about one module, and wh
 
 -- The folder that a module's source names, which its branch had no more when it was last read.
 create function private.missing_folder(p_module public.modules, p_git public.module_git) returns text
-language sql immutable set search_path = '' as $$
+language sql immutable as $$
   select p_git.missing_folder where p_git.missing_folder = coalesce(p_module.source ->> 'subfolder', '')
 $$;
 
 create function private.missing_words(p_where text, p_folder text, p_moved_to text) returns text
-language sql immutable set search_path = '' as $$
+language sql immutable as $$
   select left(format('%s has no folder "%s".', p_where, p_folder)
     || coalesce(' The same content is in "' || p_moved_to || '".', ''), 1000)
 $$;
 
 -- Returns why content that was seen before is not planned again.
-create function private.seen_words(p_git public.module_git) returns text language sql stable set search_path = '' as $$
+create function private.seen_words(p_git public.module_git) returns text language sql stable as $$
   select format('Same content as %s', left(p_git.seen_commit, 7)) || coalesce((
     select ', planned in job ' || private.job_number(m.job_id) from private.set_members as m
     where m.set_id = p_git.seen_set_id and m.module_id = p_git.module_id), '') || '.'
@@ -207,7 +206,7 @@ $$;
 
 -- Judges a runner's findings in the branches for each module of the repository.
 create function private.judge_branches(p_connection public.git_connections, p_found jsonb)
-returns setof private.git_finding language sql stable set search_path = '' as $$
+returns setof private.git_finding language sql stable as $$
   select m.id, m.path, coalesce(f.value ->> 'branch', g.seen_branch, g.branch, m.source ->> 'ref'),
     f.value ->> 'commit', f.value ->> 'fingerprint', (private.apply_mode(m)).apply,
     coalesce(g.is_on, true) and f.value ->> 'fingerprint' is not null
@@ -237,7 +236,7 @@ $$;
 
 -- Writes down what was seen of each module. A missing folder keeps what was seen: it may be found elsewhere.
 create function private.note_seen(p_connection public.git_connections, p_findings private.git_finding[], p_found jsonb)
-returns void language sql set search_path = '' as $$
+returns void language sql as $$
   insert into public.module_git as g (module_id, org_id, missing_folder, moved_to)
   select f.module_id, p_connection.org_id, coalesce(m.source ->> 'subfolder', ''), e.value ->> 'moved_to'
   from unnest(p_findings) as f join public.modules as m on m.id = f.module_id
@@ -268,16 +267,14 @@ returns void language sql set search_path = '' as $$
 $$;
 
 -- The branches on which a reading found a folder missing that it found before, as branches without a set.
-create function private.newly_missing(p_findings private.git_finding[]) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.newly_missing(p_findings private.git_finding[]) returns jsonb language sql stable as $$
   select coalesce(jsonb_object_agg(f.branch, '[]'::pg_catalog.jsonb), '{}')
   from unnest(p_findings) as f join public.modules as m on m.id = f.module_id
   left join public.module_git as g on g.module_id = m.id where f.is_missing and private.missing_folder(m, g) is null
 $$;
 
 -- Names the modules whose folders are missing.
-create function private.missing_summary(p_findings private.git_finding[]) returns text
-language sql immutable set search_path = '' as $$
+create function private.missing_summary(p_findings private.git_finding[]) returns text language sql immutable as $$
   select left(string_agg(format('%s: %s', f.path, f.reason), ' ' order by f.path), 1500) from unnest(p_findings) as f
   where f.is_missing
 $$;
@@ -285,7 +282,7 @@ $$;
 -- Answers the deliveries that waited for this reading: for each module why it was planned or not. A change
 -- without a delivery was found by the poll, and gets a row of its own.
 create function private.answer_deliveries(p_job public.provision_jobs, p_findings private.git_finding[], p_sets jsonb)
-returns void language plpgsql set search_path = '' as $$
+returns void language plpgsql as $$
 declare
   v_branch pg_catalog.text;
 begin
@@ -329,7 +326,7 @@ $$;
 comment on function private.refuse_git_delivery is 'Notes that a delivery with a wrong signature came.';
 
 -- The verdict on a delivery that needs no look at the repository; null where it needs one.
-create function private.early_verdict(p_delivery jsonb) returns text language sql stable set search_path = '' as $$
+create function private.early_verdict(p_delivery jsonb) returns text language sql stable as $$
   select case when p_delivery ->> 'event' = 'pull_request' then case
       when p_delivery -> 'pull' is null then 'The event has no pull request that can be read.'
       when p_delivery #> '{pull,is_fork}' = 'true' then 'It comes from a fork, so nothing is run for it.'
@@ -351,7 +348,7 @@ $$;
 -- Finds the delivery that this one repeats. Where the id is not signed, the same body is the same event, except a push
 -- after another push to that branch, which may have led back.
 create function private.first_delivery(p_connection uuid, p_delivery jsonb) returns public.git_deliveries
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select d from public.git_deliveries as d where d.connection_id = p_connection and (
     d.delivery_id = p_delivery ->> 'delivery_id'
     or p_delivery -> 'has_signed_id' is distinct from 'true' and d.body_sha256 = p_delivery ->> 'body_sha256'

@@ -37,7 +37,6 @@ alter table public.git_connections add constraint git_connections_app_id_fkey
 create index git_connections_app_id_idx on public.git_connections (app_id) where app_id is not null;
 
 -- ## creating
-
 create function private.start_git_app(p_org uuid, p_state_hash text, p_url text default 'https://github.com')
 returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
@@ -63,7 +62,7 @@ comment on function private.start_git_app is
 
 -- An app that was begun with this state; refuses one that was completed, or begun too long ago.
 create function private.begun_app(p_app uuid, p_state_hash text, out v_app public.git_apps)
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable as $$
 begin
   select a.* into v_app from public.git_apps as a join private.git_app_secrets as s on s.app_id = a.id
   where a.id = p_app and a.number is null and s.state_hash = p_state_hash and a.created_at > now() - interval '1 hour';
@@ -131,7 +130,6 @@ $$;
 comment on function private.remove_git_app is 'Removes a GitHub App and its key; repositories are polled. Admins.';
 
 -- ## using
-
 create function private.git_app_connection(p_app uuid, p_url text, p_installation bigint) returns uuid
 language plpgsql security definer set search_path = '' as $$
 declare

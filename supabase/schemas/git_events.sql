@@ -44,7 +44,7 @@ comment on function private.receive_git_delivery is
 -- Acts on a new delivery: runs a command; for everything else, a reading of the repository decides.
 create function private.follow_delivery(
   p_connection public.git_connections, p_row public.git_deliveries, p_delivery jsonb
-) returns public.git_deliveries language plpgsql set search_path = '' as $$
+) returns public.git_deliveries language plpgsql as $$
 declare
   v_done pg_catalog.text;
   v_job bigint;
@@ -67,7 +67,7 @@ end;
 $$;
 
 -- Queues the reading of repositories whose poll is due.
-create function private.sweep_git() returns integer language plpgsql set search_path = '' as $$
+create function private.sweep_git() returns integer language plpgsql as $$
 declare
   v_connection public.git_connections;
   v_count integer := 0;
@@ -92,8 +92,7 @@ end;
 $$;
 
 -- Notes how a report went: the id of a comment, and when the provider accepts the next one.
-create function private.note_report(p_delivery public.deliveries, p_result jsonb) returns void
-language plpgsql set search_path = '' as $$
+create function private.note_report(p_delivery public.deliveries, p_result jsonb) returns void language plpgsql as $$
 begin
   -- First: the holder of the connection's lock may write its secrets.
   if p_delivery.subject = 'pulls' and p_delivery.status = 'DELIVERED' then
@@ -150,8 +149,7 @@ comment on function private.finish_delivery is
   'failure is tried again after a pause.';
 
 -- The reading list of a runner: branches, folders and paths of the modules, and the commits that were applied.
-create function private.resolve_work(p_connection public.git_connections) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.resolve_work(p_connection public.git_connections) returns jsonb language sql stable as $$
   select jsonb_build_object('url', (array_agg(m.source ->> 'url' order by m.path))[1], 'pull_requests',
     private.pull_work(p_connection) || private.queue_work(p_connection),
     'modules', coalesce(jsonb_agg(jsonb_build_object('id', m.id, 'branch',
@@ -190,7 +188,7 @@ comment on function private.worker_resolve is
 
 -- Notes a pull request as it was announced; ends the plans of one that is closed.
 create function private.note_pull_request(p_connection public.git_connections, p_delivery jsonb) returns void
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_pull pg_catalog.jsonb := p_delivery -> 'pull';
   v_number integer := v_pull ->> 'number';
@@ -224,7 +222,7 @@ $$;
 
 -- Notes one pull request that a provider lists, as its event would have done; nothing where it is known as it is.
 create function private.note_listed_pull(p_connection public.git_connections, p_pull jsonb) returns void
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_delivery pg_catalog.jsonb := jsonb_build_object('event', 'pull_request', 'sender', p_pull -> 'author', 'people',
     p_pull -> 'people', 'pull', p_pull);
@@ -250,8 +248,7 @@ end;
 $$;
 
 -- Notes what a provider lists: open pull requests, and those that were known as open and are so no more.
-create function private.note_listed_pulls(p_connection uuid, p_pulls jsonb) returns void
-language plpgsql set search_path = '' as $$
+create function private.note_listed_pulls(p_connection uuid, p_pulls jsonb) returns void language plpgsql as $$
 declare
   v_connection public.git_connections;
 begin
@@ -264,8 +261,7 @@ end;
 $$;
 
 -- Ends an entry that left the queue: what waits of it is cancelled, a running apply ends first.
-create function private.end_group(p_group private.merge_groups, p_is_merged boolean) returns void
-language plpgsql set search_path = '' as $$
+create function private.end_group(p_group private.merge_groups, p_is_merged boolean) returns void language plpgsql as $$
 declare
   v_job public.provision_jobs;
 begin
@@ -281,8 +277,7 @@ begin
     where m.set_id in (p_group.set_id, p_group.apply_set_id) and (j.type = 'PLAN'
       or j.status in ('QUEUED', 'AWAITING_APPROVAL')) and j.status in ('QUEUED', 'AWAITING_APPROVAL', 'CLAIMED',
       'PROCESSING')
-    order by j.module_id
-  loop
+    order by j.module_id loop
     perform private.try_cancel(v_job, 'system', 'git', 'The pull request left the merge queue.');
   end loop;
 end;
@@ -290,7 +285,7 @@ $$;
 
 -- Notes an entry as it was announced, or its end; the verdict on the delivery, null where a runner decides.
 create function private.note_group(p_connection public.git_connections, p_delivery jsonb) returns text
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_queue pg_catalog.jsonb := p_delivery -> 'queue';
   v_group private.merge_groups;

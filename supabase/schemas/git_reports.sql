@@ -13,10 +13,9 @@ create type private.report_row as (
 comment on type private.report_row is 'The result of one module in a report.';
 
 -- ## writing reports
-
 -- Queues a report of a commit, and of the pull requests that it belongs to.
 create function private.request_report(p_org uuid, p_connection uuid, p_commit text, p_pull integer) returns void
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 begin
   insert into public.deliveries (org_id, rule_id, event, event_id, subject, title)
   select c.org_id, c.id, 'git.report', gen_random_uuid()::pg_catalog.text, w.subject, w.title
@@ -86,10 +85,9 @@ create trigger report after update on public.git_connections for each row
   execute function private.report_again();
 
 -- ## what a report contains
-
 -- The outcome of a module's plan or apply: words for people, and the state of a status.
 create function private.report_words(p_is_apply boolean, p_status public.job_status, p_has_changes boolean)
-returns table (result text, state text) language sql immutable set search_path = '' as $$
+returns table (result text, state text) language sql immutable as $$
   select case
       when p_is_apply then case p_status when 'SUCCEEDED' then 'applied' when 'AWAITING_APPROVAL'
         then 'waits for approval' when 'CANCELLED' then 'not applied' when 'FAILED' then 'apply failed'
@@ -103,7 +101,7 @@ $$;
 
 -- The results of the modules that were planned for a commit, or for a pull request (#7): of each the newest.
 create function private.report_rows(p_connection uuid, p_key text) returns setof private.report_row
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select o.path, coalesce(a.number, j.number), case when j.id is not null or m.left_out is null then w.result
       when m.is_waiting_for_apply then 'waits for an apply' else 'left out' end,
     case when j.id is not null or m.left_out is null then w.state when m.is_waiting_for_apply then 'success'
@@ -129,7 +127,7 @@ $$;
 
 -- Returns why there is no result of a pull request yet, or cannot be one; null where its plans are the result.
 create function private.pull_trouble(p_connection public.git_connections, p_pull public.pull_requests)
-returns table (state text, words text) language sql stable set search_path = '' as $$
+returns table (state text, words text) language sql stable as $$
   select t.state, t.words from (
     select d.verdict from public.git_deliveries as d where d.connection_id = p_connection.id
       and d.pull_request = p_pull.number order by d.id desc limit 1) as d
@@ -142,8 +140,7 @@ returns table (state text, words text) language sql stable set search_path = '' 
 $$;
 
 -- The aggregate of results.
-create function private.sum_report(p_rows private.report_row[]) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.sum_report(p_rows private.report_row[]) returns jsonb language sql stable as $$
   select jsonb_build_object('state', case when s.pending > 0 then 'pending' when s.failed > 0 then 'failure'
       else 'success' end,
     'description', case when s.n = 0 then 'Nothing to plan.'
@@ -164,7 +161,7 @@ $$;
 
 -- The result of a commit {commit, state, description, job, rows}: of its own plans, or of its pull request.
 create function private.commit_report(p_connection public.git_connections, p_commit text) returns jsonb
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable as $$
 declare
   v_rows private.report_row[] := array(select r from private.report_rows(p_connection.id, p_commit) as r);
   v_pull public.pull_requests;
@@ -191,8 +188,7 @@ end;
 $$;
 
 -- The report that a sender writes at the provider {provider, url, base_url, kind, …}.
-create function private.report_body(p_delivery public.deliveries) returns jsonb
-language plpgsql stable set search_path = '' as $$
+create function private.report_body(p_delivery public.deliveries) returns jsonb language plpgsql stable as $$
 declare
   v_connection public.git_connections;
   v_pull public.pull_requests;
@@ -228,7 +224,7 @@ $$;
 
 -- The modules of a change, each with its newest job.
 create function private.change_rows(p_connection public.git_connections, p_key text) returns jsonb
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select coalesce(jsonb_agg(to_jsonb(r) || jsonb_build_object('job_id', j.id, 'status', j.status, 'started_at',
     j.started_at, 'finished_at', j.finished_at, 'problem', j.error ->> 'message',
     'apply', (private.apply_mode(m)).apply, 'is_locked', l.module_id is not null,
@@ -283,8 +279,7 @@ comment on function private.git_change is
   'What a commit or a pull request led to: modules with results, counts and jobs, its events and its reports. Members.';
 
 -- Builds the check of a queued commit {state, description}; null where the commit is not in a queue.
-create function private.queue_report(p_connection uuid, p_commit text) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.queue_report(p_connection uuid, p_commit text) returns jsonb language sql stable as $$
   select jsonb_strip_nulls(jsonb_build_object('state', case when g.status = 'PASSED' then 'success'
       when g.status in ('FAILED', 'ENDED') then 'failure' else 'pending' end,
     'description', case when g.status = 'FAILED' then left(g.problem, 140) when g.status = 'ENDED'
@@ -317,8 +312,7 @@ $$;
 
 -- A function, because every statement that writes an event parses the condition again, as long as it is.
 -- Whether somebody waits for a job to get here: anything but that its runner began.
-create function private.is_announced(p_status public.job_status) returns boolean
-language plpgsql immutable set search_path = '' as $$
+create function private.is_announced(p_status public.job_status) returns boolean language plpgsql immutable as $$
 begin
   return p_status not in ('CLAIMED', 'PROCESSING');
 end;

@@ -4,8 +4,7 @@
 -- a runner passes, and the edge function job-identity signs only what worker_identities returns. No row is a secret.
 
 -- Whether settings have the fields that a kind of identity needs.
-create function private.is_identity_complete(p_kind text, p_settings jsonb) returns boolean
-language sql immutable set search_path = '' as $$
+create function private.is_identity_complete(p_kind text, p_settings jsonb) returns boolean language sql immutable as $$
   select coalesce(case p_kind
     when 'aws' then p_settings ->> 'plan_role' ~ '^arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+$'
       and p_settings ->> 'apply_role' ~ '^arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+$'
@@ -41,10 +40,8 @@ comment on column public.job_identities.audience is 'The aud claim of its tokens
 comment on column public.job_identities.settings is 'Fields of its kind, such as plan_role and apply_role.';
 
 -- ## attaching
-
 -- The audience that a provider's own documentation uses.
-create function private.usual_audience(p_kind text, p_settings jsonb) returns text
-language sql immutable set search_path = '' as $$
+create function private.usual_audience(p_kind text, p_settings jsonb) returns text language sql immutable as $$
   select case p_kind when 'aws' then 'aws.workload.identity'
     when 'gcp' then '//iam.googleapis.com/' || (p_settings ->> 'provider')
     when 'azure' then 'api://AzureADTokenExchange'
@@ -91,7 +88,7 @@ comment on function private.attach_identity is
 
 -- An identity that the caller may do this with.
 create function private.my_job_identity(p_job_identity uuid, p_verb text, out v_identity public.job_identities)
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable as $$
 begin
   select * into v_identity from public.job_identities
   where id = p_job_identity and private.may_see(org_id, path);
@@ -147,10 +144,9 @@ create trigger forget_path after update of deleted_at on public.modules for each
   when (old.deleted_at is null and new.deleted_at is not null) execute function private.forget_path();
 
 -- ## what a job is given
-
 -- A setting of HCP's dynamic credentials: the variable of one phase, else the one for both.
 create function private.tfc_setting(p_env jsonb, p_provider text, p_phase text, p_name text) returns text
-language sql immutable set search_path = '' as $$
+language sql immutable as $$
   select coalesce(p_env ->> format('TFC_%s_%s_%s', p_provider, p_phase, p_name),
     p_env ->> format('TFC_%s_RUN_%s', p_provider, p_name))
 $$;
@@ -158,7 +154,7 @@ $$;
 -- The identities that variables of HCP Terraform's dynamic credentials ask for, so that a workspace moves without a
 -- change. Only admins set such variables.
 create function private.variable_identities(p_org uuid, p_variables bigint[]) returns setof public.job_identities
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable as $$
 declare
   v_env pg_catalog.jsonb;
   v_one pg_catalog.record;
@@ -191,7 +187,7 @@ $$;
 
 -- The identities of a module: of each name the nearest at or above its path, else that of its variables.
 create function private.effective_identities(p_org uuid, p_path text, p_variables bigint[])
-returns setof public.job_identities language sql stable set search_path = '' as $$
+returns setof public.job_identities language sql stable as $$
   with attached as (
     select distinct on (i.name) i.* from public.job_identities as i
     where i.org_id = p_org and i.path = any (private.path_prefixes(p_path))
@@ -203,10 +199,9 @@ returns setof public.job_identities language sql stable set search_path = '' as 
 $$;
 
 -- ## what a cloud has to trust
-
 -- The claims that subjects are made of, with wildcards for those in which the jobs of an identity differ.
 create function private.trusted_claims(p_identity public.job_identities, p_module uuid, p_phase text) returns jsonb
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select jsonb_build_object('runyard_organization_id', p_identity.org_id, 'runyard_module', m.path,
     'terraform_workspace_name', replace(m.path, '/', '.'), 'runyard_module_id', coalesce(
       p_module::pg_catalog.text, '*'), 'runyard_group', case when p_module is null then '*'
@@ -218,7 +213,7 @@ $$;
 
 -- The text to enter at the cloud for one phase: a trust policy for AWS, for others the claims to demand.
 create function private.trust_document(p_identity public.job_identities, p_issuer text, p_phase text, p_subject text)
-returns jsonb language sql immutable set search_path = '' as $$
+returns jsonb language sql immutable as $$
   select case when p_identity.kind = 'aws' then jsonb_build_object('Version', '2012-10-17', 'Statement',
       jsonb_build_array(jsonb_build_object('Effect', 'Allow', 'Principal', jsonb_build_object('Federated',
         format('arn:%s:iam::%s:oidc-provider/%s', split_part(f.role, ':', 2), split_part(f.role, ':', 5), f.issuer)),
@@ -256,20 +251,10 @@ comment on function private.identity_trust_policies is
   'What the cloud of an identity has to trust, for each phase: tokens of this issuer, for this audience, whose subject '
   'has the organisation''s id, the module or group, and the phase. Members.';
 
--- The lifetime of a token: as long as the lease, at most 15 minutes. During a change no other runner gets the job but
--- by a person's decision, so the 15 minutes bridge a short outage of the project. 0 when the lease has run out.
-create function private.identity_seconds(p_live private.live_jobs) returns integer
-language sql stable set search_path = '' as $$
-  select case when l.seconds <= 0 then 0 when p_live.has_touched then 900 else least(l.seconds, 900) end
-  from (
-    select floor(extract(epoch from private.lease_ends_at(p_live) - now()))::integer as seconds) as l
-$$;
-
 -- Whether a job may have its module's identities. The code of a pull request is reviewed by nobody yet, also in the
 -- merge queue: its plan has them where its repository allows that, and its apply, which somebody confirmed. A fork's
 -- job never has.
-create function private.may_have_identities(p_job public.provision_jobs) returns boolean
-language sql stable set search_path = '' as $$
+create function private.may_have_identities(p_job public.provision_jobs) returns boolean language sql stable as $$
   select case private.identity_trust(p_job.payload) when 'fork' then false when 'pull_request' then case
       when p_job.type = 'PLAN' then exists (select from public.git_connections as c where c.org_id = p_job.org_id
         and c.id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid and c.removed_at is null
@@ -281,7 +266,10 @@ create function private.worker_identities(p_job bigint, p_attempt integer) retur
 language plpgsql stable security definer set search_path = '' as $$
 declare
   v_live private.live_jobs := private.fenced_job(private.this_runner(), p_job, p_attempt);
-  v_seconds integer := private.identity_seconds(v_live);
+  -- A token lives as long as the lease, at most 15 minutes. During a change no other runner gets the job but by a
+  -- person's decision, so the 15 minutes bridge a short outage of the project.
+  v_left integer := floor(extract(epoch from private.lease_ends_at(v_live) - now()));
+  v_seconds integer := case when v_live.has_touched and v_left > 0 then 900 else least(v_left, 900) end;
   v_job public.provision_jobs;
   v_identities public.job_identities[];
 begin

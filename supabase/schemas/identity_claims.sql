@@ -15,21 +15,19 @@ comment on table public.identity_subjects is 'How the sub claim of an organisati
 comment on column public.identity_subjects.template is 'Text with names of claims in braces, such as {module}.';
 
 -- The phase that a type of job has in its tokens. Null for jobs without a module.
-create function private.identity_phase(p_type public.job_type) returns text
-language sql immutable set search_path = '' as $$
+create function private.identity_phase(p_type public.job_type) returns text language sql immutable as $$
   select case when p_type in ('APPLY', 'DESTROY') then 'apply'
     when p_type in ('PLAN', 'DRIFT', 'OUTPUT', 'STATE') then 'plan' end
 $$;
 
 -- The template of the sub claims of an organisation.
-create function private.subject_template(p_org uuid) returns text language sql stable set search_path = '' as $$
+create function private.subject_template(p_org uuid) returns text language sql stable as $$
   select coalesce((select s.template from public.identity_subjects as s where s.org_id = p_org),
     'organization:{organization_id}:module:{module}:phase:{phase}')
 $$;
 
 -- Puts claims into the template; their values have neither braces nor colons.
-create function private.subject_of(p_template text, p_claims jsonb) returns text
-language plpgsql immutable set search_path = '' as $$
+create function private.subject_of(p_template text, p_claims jsonb) returns text language plpgsql immutable as $$
 declare
   v_name pg_catalog.text;
 begin
@@ -42,7 +40,7 @@ end;
 $$;
 
 -- The kind of a job's source: fork, pull_request, branch, upload or settings.
-create function private.identity_trust(p_payload jsonb) returns text language sql immutable set search_path = '' as $$
+create function private.identity_trust(p_payload jsonb) returns text language sql immutable as $$
   select case when p_payload #> '{options,git,is_fork}' = 'true' then 'fork'
     when coalesce(p_payload #> '{options,git,pull_request}', p_payload #> '{options,git,queue}') is not null
     then 'pull_request'
@@ -52,8 +50,7 @@ $$;
 
 -- The claims of a job without those of the audience and the clock. It repeats them under HCP Terraform's names, so that
 -- trust policies written for those fit; workspaces have no slashes in their names.
-create function private.identity_claims(p_job public.provision_jobs) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.identity_claims(p_job public.provision_jobs) returns jsonb language sql stable as $$
   select c.claims || jsonb_build_object('sub', private.subject_of(private.subject_template(p_job.org_id), c.claims))
   from public.organizations as o cross join lateral (
     select private.identity_phase(p_job.type) as phase, replace(p_job.module_path, '/', '.') as workspace,

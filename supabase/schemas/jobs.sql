@@ -20,7 +20,7 @@ comment on type public.cancel_kind is
 -- Whether a job is about one thing. A reading for move-in is about a new repository, a test of policies about plans.
 create function private.is_about_one_thing(
   p_type public.job_type, p_module uuid, p_worker uuid, p_identity uuid, p_connection uuid
-) returns boolean language plpgsql immutable set search_path = '' as $$
+) returns boolean language plpgsql immutable as $$
 begin
   return num_nonnulls(p_module, p_worker, p_identity, p_connection) = 1
     or p_type in ('RESOLVE', 'POLICY_TEST') and num_nonnulls(p_module, p_worker, p_identity, p_connection) = 0;
@@ -157,10 +157,9 @@ comment on column public.provision_jobs.slimmed_at is
   'When payload, steps, plan and result were removed: 90 days after its end. It cannot be retried from then on.';
 
 -- ## numbers
-
 -- The counter of an organisation's runs is its own sequence: a counter in a row would be locked until the call
 -- that enqueues commits, and one that enqueues for several modules would hold it while it waits for their states.
-create function private.job_counter(p_org uuid) returns regclass language plpgsql set search_path = '' as $$
+create function private.job_counter(p_org uuid) returns regclass language plpgsql as $$
 declare
   v_name pg_catalog.text := 'private.job_numbers_' || translate(p_org::pg_catalog.text, '-', '_');
 begin
@@ -185,7 +184,7 @@ create trigger make_job_counter after insert on public.organizations
 
 -- Numbers a new job: the apply that follows a plan has the plan's number, every other job the next one. A second apply
 -- of the same plan and a retry are runs of their own.
-create function private.number_job() returns trigger language plpgsql set search_path = '' as $$
+create function private.number_job() returns trigger language plpgsql as $$
 begin
   if new.plan_job_id is not null and new.retry_of is null then
     update public.provision_jobs as p set is_followed = true
@@ -200,7 +199,7 @@ create trigger number before insert on public.provision_jobs
   for each row when (new.number is null) execute function private.number_job();
 
 -- The number of a job, for texts that people read.
-create function private.job_number(p_job bigint) returns bigint language sql stable set search_path = '' as $$
+create function private.job_number(p_job bigint) returns bigint language sql stable as $$
   select j.number from public.provision_jobs as j where j.id = p_job
 $$;
 
@@ -286,8 +285,7 @@ comment on column private.live_jobs.aged_from is 'The lane that it left after te
 
 -- A function, as is_about_one_thing is: as six conditions they were a tenth of a claim.
 -- Whether a row has what its stage needs and nothing that belongs to another.
-create function private.is_stage_whole(p_live private.live_jobs) returns boolean
-language plpgsql immutable set search_path = '' as $$
+create function private.is_stage_whole(p_live private.live_jobs) returns boolean language plpgsql immutable as $$
 begin
   -- One condition for each stage: what is not reached is not prepared, and a claim writes RUNNING alone.
   if p_live.stage = 'RUNNING' then
@@ -354,7 +352,7 @@ insert into private.job_transitions (from_status, to_status, event, description)
 ('NEEDS_ATTENTION', 'FAILED', 'marked_failed', 'A member decided that it failed.');
 
 -- Refuses every change of status that private.job_transitions does not list, for every caller; keeps updated_at true.
-create function private.guard_job() returns trigger language plpgsql set search_path = '' as $$
+create function private.guard_job() returns trigger language plpgsql as $$
 begin
   new.updated_at := now();
   -- In two steps: the table is read only when the status changes.
@@ -432,12 +430,11 @@ create trigger remove_jobs before delete on public.organizations
   for each row execute function private.remove_jobs_of_organization();
 
 -- ## writing events
-
 -- Writes one event of a job.
 create function private.record_job_event(
   p_job public.provision_jobs, p_event text, p_from public.job_status, p_to public.job_status, p_kind
   public.actor_kind, p_actor uuid, p_label text, p_reason text default null, p_detail jsonb default '{}'
-) returns void language plpgsql set search_path = '' as $$
+) returns void language plpgsql as $$
 begin
   insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, from_status,
     to_status, reason, detail)
@@ -450,7 +447,7 @@ $$;
 -- are not called for what was not sent, and JSON's null counts as that.
 -- Whether part of a report is an object of at most so many bytes, or JSON's null.
 create function private.is_object(p_value jsonb, p_bytes integer) returns boolean
-language plpgsql immutable strict set search_path = '' as $$
+language plpgsql immutable strict as $$
 begin
   return jsonb_typeof(p_value) in ('object', 'null') and pg_column_size(p_value) <= p_bytes;
 end;
@@ -458,7 +455,7 @@ $$;
 
 -- A plan's summary or a job's result as a runner reports it; refuses anything but an object, or one larger than this.
 create function private.report_object(p_value jsonb, p_bytes integer, p_what text) returns jsonb
-language plpgsql immutable strict set search_path = '' as $$
+language plpgsql immutable strict as $$
 begin
   if not private.is_object(p_value, p_bytes) then
     perform private.fail('RY422', format('%s is an object of at most %s MiB.', p_what, p_bytes / 1048576));
@@ -468,8 +465,7 @@ end;
 $$;
 
 -- Reads a runner's report of why a job failed; refuses anything else.
-create function private.report_error(p_error jsonb) returns jsonb
-language plpgsql immutable strict set search_path = '' as $$
+create function private.report_error(p_error jsonb) returns jsonb language plpgsql immutable strict as $$
 begin
   if not private.is_object(p_error, 65536) or jsonb_typeof(p_error -> 'code') not in ('string', 'null')
     or jsonb_typeof(p_error -> 'message') not in ('string', 'null')
@@ -481,8 +477,7 @@ end;
 $$;
 
 -- Steps as a runner reports them; refuses what is none.
-create function private.report_steps(p_steps jsonb) returns jsonb
-language plpgsql immutable strict set search_path = '' as $$
+create function private.report_steps(p_steps jsonb) returns jsonb language plpgsql immutable strict as $$
 begin
   if jsonb_typeof(p_steps) = 'null' then return null; end if;
   if jsonb_typeof(p_steps) <> 'array' or pg_column_size(p_steps) > 262144 or jsonb_array_length(p_steps) > 500
@@ -494,8 +489,7 @@ end;
 $$;
 
 -- The labels of a job that needs more than its module does. Refuses more than a runner can have.
-create function private.job_labels(p_module text[], p_more text[], out v_labels text[])
-language plpgsql immutable set search_path = '' as $$
+create function private.job_labels(p_module text[], p_more text[], out v_labels text[]) language plpgsql immutable as $$
 begin
   v_labels := private.sorted_labels(p_module || p_more);
   if not private.is_label_list(v_labels) then
@@ -506,15 +500,14 @@ end;
 $$;
 
 -- A count of a plan's summary; a runner reports it, so anything but a possible number is none.
-create function private.plan_count(p_summary jsonb, p_names text[]) returns integer
-language sql immutable set search_path = '' as $$
+create function private.plan_count(p_summary jsonb, p_names text[]) returns integer language sql immutable as $$
   select coalesce(sum((p_summary ->> n)::numeric), 0)::integer from unnest(p_names) as n
   where case when jsonb_typeof(p_summary -> n) = 'number' then (p_summary ->> n)::numeric between 0 and 1000000 end
 $$;
 
 -- Whether a job looks for drift.
 create function private.is_drift_check(p_type public.job_type, p_payload jsonb) returns boolean
-language plpgsql immutable set search_path = '' as $$
+language plpgsql immutable as $$
 begin
   return p_type = 'DRIFT'
     or p_type = 'PLAN' and coalesce(p_payload #> '{options,refresh_only}' = 'true', false);
@@ -523,7 +516,7 @@ $$;
 
 -- Whether a plan or a drift check found changes. Only resources drift, not outputs that no apply has written yet.
 create function private.has_found_changes(p_type public.job_type, p_payload jsonb, p_summary jsonb) returns boolean
-language plpgsql immutable set search_path = '' as $$
+language plpgsql immutable as $$
 begin
   return case when private.is_drift_check(p_type, p_payload)
     then private.plan_count(p_summary, '{create,update,replace,delete}') > 0
@@ -538,7 +531,7 @@ $$;
 -- plan is worth nothing: it is refused, and an apply that still waits for somebody ends automatically.
 -- Whether there is something to apply in a plan: it has changes, and was not made only to look.
 create function private.is_applied_next(p_payload jsonb, p_plan_summary jsonb) returns boolean
-language plpgsql immutable set search_path = '' as $$
+language plpgsql immutable as $$
 begin
   return coalesce(p_plan_summary -> 'has_changes' = 'true', false)
     and not coalesce(p_payload #> '{options,refresh_only}' = 'true', false)
@@ -555,14 +548,13 @@ end;
 $$;
 
 -- Whether the caller sees a job; one about no module or group, only those who see the whole organisation.
-create function private.sees_job(p_job public.provision_jobs) returns boolean
-language sql stable set search_path = '' as $$
+create function private.sees_job(p_job public.provision_jobs) returns boolean language sql stable as $$
   select private.may_see(p_job.org_id, case when p_job.target_connection_id is null then p_job.module_path end)
 $$;
 
 -- A job that the caller may do this with.
 create function private.seen_job(p_job bigint, p_verb text default 'job.read', out v_job public.provision_jobs)
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable as $$
 begin
   select * into v_job from public.provision_jobs as j where id = p_job and private.sees_job(j);
   if v_job.id is null then

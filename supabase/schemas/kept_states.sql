@@ -44,15 +44,6 @@ comment on function private.kept_states is
   'States that a job wrote and that were not stored, newest first, without their text: a person released the job '
   'meanwhile. Members.';
 
--- Whether an attempt may have written something at a time. Its job may have the number of another project's: a runner
--- that kept a state without its project asks this first.
-create function private.is_attempts_time(p_job bigint, p_attempt integer, p_at timestamptz) returns boolean
-language sql stable set search_path = '' as $$
-  select coalesce(p_at between min(e.at) - interval '5 minutes' and max(e.at) + interval '1 hour', false)
-  from public.job_events as e
-  where e.job_id = p_job and e.attempt = p_attempt
-$$;
-
 create function private.worker_state_keep(
   p_job bigint, p_attempt integer, p_number integer, p_body text, p_written_at timestamptz default null, p_reason text
   default null
@@ -74,7 +65,10 @@ begin
   perform private.fail('RY422', 'A kept state needs the number that it had in its attempt.')
   where coalesce(p_number, 0) < 1;
   if p_body is null then
-    return jsonb_build_object('is_known', private.is_attempts_time(p_job, p_attempt, p_written_at));
+    -- Its job may have the number of another project's: a runner that kept a state without its project asks this first.
+    return (select jsonb_build_object('is_known', coalesce(p_written_at between min(e.at) - interval '5 minutes'
+        and max(e.at) + interval '1 hour', false))
+      from public.job_events as e where e.job_id = p_job and e.attempt = p_attempt);
   end if;
   select f.serial, f.lineage into v_new from private.state_fields(p_body) as f;
   -- The answer to the write was lost, and it was stored after all.
@@ -104,7 +98,7 @@ comment on function private.worker_state_keep is
 
 -- A kept state for an admin of its organisation; open = nobody has decided about it.
 create function private.my_kept_state(p_id uuid, p_is_open boolean, out v_kept private.kept_states)
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 begin
   select * into v_kept from private.kept_states where id = p_id;
   perform private.my_module(v_kept.module_id, 'state.write');
@@ -114,8 +108,7 @@ end;
 $$;
 
 -- An open kept state for an admin who decides about it, with the lock of its state and its row held.
-create function private.lock_kept_state(p_id uuid) returns private.kept_states
-language plpgsql set search_path = '' as $$
+create function private.lock_kept_state(p_id uuid) returns private.kept_states language plpgsql as $$
 declare
   v_kept private.kept_states := private.my_kept_state(p_id, true);
 begin

@@ -115,10 +115,8 @@ comment on column private.worker_liveness.willing is 'Of those, not draining.';
 comment on column private.worker_liveness.used is 'Slots in use of the fresh instances.';
 
 -- ## a runner that returned
-
 -- Refuses a list of attempts that cannot be read.
-create function private.check_running(p_running jsonb) returns void
-language plpgsql immutable set search_path = '' as $$
+create function private.check_running(p_running jsonb) returns void language plpgsql immutable as $$
 begin
   if jsonb_typeof(p_running) <> 'array' or jsonb_array_length(case jsonb_typeof(p_running) when 'array'
     then p_running end) > 1000
@@ -133,18 +131,6 @@ begin
 end;
 $$;
 
--- Writes down an instance's last quarter of an hour when a new one has begun.
-create function private.flush_tick(p_instance uuid) returns void language plpgsql set search_path = '' as $$
-begin
-  insert into private.worker_ticks as t (worker_id, instance_id, at, heartbeats, busy, slots, draining)
-  select h.worker_id, h.instance_id, h.tick_at, h.tick_heartbeats, h.tick_busy, h.tick_slots, h.tick_draining
-  from private.heartbeats as h where h.instance_id = p_instance and h.tick_heartbeats > 0 for update
-  on conflict (worker_id, at, instance_id) do update set
-    heartbeats = t.heartbeats + excluded.heartbeats, busy = t.busy + excluded.busy, slots = t.slots + excluded.slots,
-      draining = t.draining + excluded.draining;
-end;
-$$;
-
 create type private.instance_before as (
   capacity integer, status public.worker_status, version text, tick_at timestamptz, used integer
 );
@@ -154,11 +140,17 @@ comment on type private.instance_before is
 -- Writes the heartbeat: one row of an UNLOGGED table. At the turn of a quarter of an hour, also what the last one was
 -- like. False when there is no row.
 create function private.write_heartbeat(p_runner private.runner, p_known private.instance_before, p_is_draining boolean)
-returns boolean language plpgsql set search_path = '' as $$
+returns boolean language plpgsql as $$
 declare
   v_tick pg_catalog.timestamptz := date_bin('15 minutes', now(), '2000-01-01 00:00+00');
 begin
-  if p_known.tick_at <> v_tick then perform private.flush_tick(p_runner.instance_id); end if;
+  if p_known.tick_at <> v_tick then
+    insert into private.worker_ticks as t (worker_id, instance_id, at, heartbeats, busy, slots, draining)
+    select h.worker_id, h.instance_id, h.tick_at, h.tick_heartbeats, h.tick_busy, h.tick_slots, h.tick_draining
+    from private.heartbeats as h where h.instance_id = p_runner.instance_id and h.tick_heartbeats > 0 for update
+    on conflict (worker_id, at, instance_id) do update set heartbeats = t.heartbeats + excluded.heartbeats,
+      busy = t.busy + excluded.busy, slots = t.slots + excluded.slots, draining = t.draining + excluded.draining;
+  end if;
   -- Only the session's own row: another process may have taken over since the caller looked.
   update private.heartbeats as h set
     last_seen_at = now(), is_draining = p_is_draining, tick_at = v_tick,
@@ -174,7 +166,7 @@ $$;
 -- Whether a heartbeat has new facts, or is the first one: nearly none has.
 create function private.has_changed(
   p_runner private.runner, p_known private.instance_before, p_status public.worker_status, p_version text, p_facts jsonb
-) returns boolean language plpgsql immutable set search_path = '' as $$
+) returns boolean language plpgsql immutable as $$
 begin
   return p_facts is not null or p_status <> 'ONLINE' or p_runner.worker_status <> 'ONLINE'
     or p_known.status <> 'ONLINE' or p_known.version is distinct from coalesce(p_version, p_known.version)
@@ -183,8 +175,7 @@ end;
 $$;
 
 -- The calling runner, locked and read again, so that its new facts can be written.
-create function private.hold_runner(p_runner private.runner) returns private.runner
-language plpgsql set search_path = '' as $$
+create function private.hold_runner(p_runner private.runner) returns private.runner language plpgsql as $$
 begin
   -- Rows are locked in one order everywhere: the runner, its heartbeat, its instance, its jobs. The session may have
   -- ended while this waited for the runner: a second check raises.
@@ -202,7 +193,7 @@ $$;
 -- Writes the new facts of a heartbeat: status, version, facts. Nothing is written otherwise.
 create function private.note_instance(
   p_runner private.runner, p_status public.worker_status, p_version text, p_facts jsonb
-) returns void language plpgsql set search_path = '' as $$
+) returns void language plpgsql as $$
 begin
   update public.worker_instances as i set
     status = n.status, version = n.version, facts = n.facts, hostname = n.hostname, engines = n.engines,
@@ -229,8 +220,7 @@ end;
 $$;
 
 -- Compares the runner's list of jobs with what it has: what to cancel, what it lost, what it does not know of.
-create function private.compare_running(p_runner private.runner, p_running jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
+create function private.compare_running(p_runner private.runner, p_running jsonb) returns jsonb language plpgsql as $$
 declare
   v_answer pg_catalog.jsonb;
 begin
@@ -267,7 +257,7 @@ end;
 $$;
 
 -- The newest stable release, when it is newer than a version; otherwise null.
-create function private.update_offer(p_version text) returns jsonb language plpgsql stable set search_path = '' as $$
+create function private.update_offer(p_version text) returns jsonb language plpgsql stable as $$
 declare
   v_version pg_catalog.text := private.latest_version();
 begin
@@ -282,7 +272,7 @@ end;
 $$;
 
 -- Whether some lane of a runner has a job ready, even if another runner is nearer.
-create function private.has_ready_lane(p_worker uuid) returns boolean language plpgsql stable set search_path = '' as $$
+create function private.has_ready_lane(p_worker uuid) returns boolean language plpgsql stable as $$
 begin
   return exists (
     select from private.lane_workers as lw
@@ -294,8 +284,7 @@ end;
 $$;
 
 -- The part of the answer to a heartbeat that is about the runner itself.
-create function private.heartbeat_answer(p_runner private.runner) returns jsonb
-language plpgsql stable set search_path = '' as $$
+create function private.heartbeat_answer(p_runner private.runner) returns jsonb language plpgsql stable as $$
 begin
   return (
     select jsonb_build_object(
@@ -352,7 +341,7 @@ comment on function private.worker_heartbeat is
   'lost, drain, update, look for work.';
 
 -- When the grace for leases began: none ends in the 60 s after it, so that living runners can send a heartbeat.
-create function private.grace_began_at() returns timestamptz language sql stable set search_path = '' as $$
+create function private.grace_began_at() returns timestamptz language sql stable as $$
   select coalesce((
     select f.swept_at from private.first_sweeps as f where f.server_started_at = pg_postmaster_start_time()), now())
 $$;

@@ -39,12 +39,12 @@ create table private.job_log_chunks_rest partition of public.job_log_chunks defa
 comment on table private.job_log_chunks_rest is 'Logs of days without a partition; empty while the sweep runs.';
 
 -- Today in UTC, whatever the time zone of the session.
-create function private.utc_day() returns date language sql stable set search_path = '' as $$
+create function private.utc_day() returns date language sql stable as $$
   select (now() at time zone 'utc')::pg_catalog.date
 $$;
 
 -- The name of a day's log partition (in private).
-create function private.log_partition_name(p_day date) returns text language sql immutable set search_path = '' as $$
+create function private.log_partition_name(p_day date) returns text language sql immutable as $$
   select 'job_log_chunks_' || to_char(p_day, 'YYYYMMDD')
 $$;
 
@@ -76,9 +76,8 @@ end;
 $$;
 
 -- ## logs
-
 -- Refuses chunks of a log that could not be stored.
-create function private.check_chunks(p_chunks jsonb) returns void language plpgsql immutable set search_path = '' as $$
+create function private.check_chunks(p_chunks jsonb) returns void language plpgsql immutable as $$
 begin
   if jsonb_typeof(p_chunks) is distinct from 'array' or jsonb_array_length(p_chunks) not between 1 and 500 then
     perform private.fail('RY422', 'Send 1 to 500 chunks at a time.');
@@ -118,7 +117,11 @@ begin
     octet_length(c.body), v_is_late
   from jsonb_to_recordset(p_chunks) as c (seq integer, step pg_catalog.text, body pg_catalog.text)
   on conflict do nothing;
-  perform private.wake_log(v_live.org_id, p_job, p_attempt, v_last);
+  -- Open pages learn how far the log has come, at most four times a second.
+  if private.may_wake('log:' || p_job, interval '250 milliseconds') then
+    perform private.wake('org:' || v_live.org_id, 'log', jsonb_build_object('job_id', p_job, 'attempt', p_attempt,
+      'seq', v_last, 'again_ms', 300));
+  end if;
   return jsonb_build_object('last_seq', v_last);
 end;
 $$;
@@ -159,8 +162,7 @@ begin
   bytes := 0;
   for v_chunk in
     select c.seq, c.bytes, c.body from public.job_log_chunks as c
-    where c.log_day = p_day and c.job_id = p_job and c.attempt = p_attempt order by c.seq
-  loop
+    where c.log_day = p_day and c.job_id = p_job and c.attempt = p_attempt order by c.seq loop
     chunks := chunks + (v_chunk.seq <= p_last)::integer;
     bytes := bytes + v_chunk.bytes;
     if bytes <= 16777216 then v_bodies := v_bodies || v_chunk.body; end if;
@@ -187,7 +189,7 @@ comment on column private.artifacts.expires_at is 'A saved plan: one day after i
 
 -- The bytes of something that was sent in base64 with its SHA-256.
 create function private.checked_bytes(p_what text, p_base64 text, p_sha256 text, out v_body bytea)
-language plpgsql immutable set search_path = '' as $$
+language plpgsql immutable as $$
 begin
   v_body := decode(p_base64, 'base64');
   if encode(sha256(v_body), 'hex') is distinct from lower(coalesce(p_sha256, '')) then
@@ -258,7 +260,7 @@ comment on column private.uploads.body is 'A tar archive, packed; at most 25 MiB
 
 -- Refuses an upload that is not there, or not there any more. Volatile: what never changes is computed while a call is
 -- planned, whatever its condition.
-create function private.refuse_upload() returns void language sql set search_path = '' as $$
+create function private.refuse_upload() returns void language sql as $$
   select private.fail('RY404', 'There is no such upload for this module.', 'Uploads wait for an hour: send it again.')
 $$;
 
@@ -317,7 +319,7 @@ comment on function private.upload_source is
 -- Refuses an upload of another module, and to do more than plan it.
 create function private.check_upload(
   p_org uuid, p_type public.job_type, p_module uuid, p_upload uuid, p_is_applied boolean
-) returns void language sql stable set search_path = '' as $$
+) returns void language sql stable as $$
   select private.fail('RY403', format('A folder on somebody''s disk may not be applied to %s.', m.path),
     'Plan it without applying it; or set can_apply_uploads on the module, which admins may.')
   from public.modules as m where m.id = p_module and not m.can_apply_uploads and p_is_applied;
@@ -329,8 +331,7 @@ create function private.check_upload(
 $$;
 
 -- Makes an upload a file of the job that plans it; refuses one that was removed.
-create function private.take_upload(p_job bigint, p_upload uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.take_upload(p_job bigint, p_upload uuid) returns void language plpgsql as $$
 begin
   with taken as (delete from private.uploads where id = p_upload and body is not null returning body, sha256)
   insert into private.artifacts (job_id, attempt, name, body, sha256)

@@ -119,10 +119,9 @@ create type private.manifest_change as (
 comment on type private.manifest_change is 'One difference: the row (id, old), what it shall be (new), its place.';
 
 -- ## reading a document
-
 -- An entry with every field of its kind, and sets in order, so that equal ones are equal values.
 create function private.manifest_entry(p_kind private.manifest_kinds, p_entry jsonb) returns jsonb
-language sql immutable set search_path = '' as $$
+language sql immutable as $$
   select p_kind.defaults || coalesce((
     select jsonb_object_agg(e.key, case when e.key = any (p_kind.sets) and jsonb_typeof(e.value) = 'array' then (
         select coalesce(jsonb_agg(distinct v), '[]') from jsonb_array_elements(e.value) as v) else e.value end)
@@ -131,15 +130,14 @@ $$;
 
 -- The name of an entry, by which it is known: the fields of its key.
 create function private.manifest_name(p_kind private.manifest_kinds, p_entry jsonb) returns text
-language sql immutable set search_path = '' as $$
+language sql immutable as $$
   select string_agg(coalesce(nullif(p_entry ->> k.field, ''), '""'), ' ' order by k.n)
   from unnest(p_kind.keys) with ordinality as k (field, n)
 $$;
 
 -- The entries of a document, whole, each with its place in it.
 create function private.manifest_wanted(p_manifest jsonb)
-returns table (kind text, kind_place integer, name text, at text, entry jsonb)
-language sql stable set search_path = '' as $$
+returns table (kind text, kind_place integer, name text, at text, entry jsonb) language sql stable as $$
   select k.kind, k.place, private.manifest_name(k, e.entry), format('%s[%s]', k.kind, l.n - 1), e.entry
   from private.manifest_kinds as k
   cross join lateral jsonb_array_elements(p_manifest -> k.kind) with ordinality as l (entry, n)
@@ -147,8 +145,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Refuses an entry with fields that its kind does not have, without one that it needs, or with a value of another type.
-create function private.check_manifest_entry(p_kind text, p_entry jsonb) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.check_manifest_entry(p_kind text, p_entry jsonb) returns void language plpgsql stable as $$
 declare
   v_field pg_catalog.record;
   v_known pg_catalog.text[] := array(select f.field from private.manifest_fields as f where f.kind = p_kind
@@ -169,7 +166,7 @@ end;
 $$;
 
 -- Refuses what is not a manifest, before any entry is read.
-create function private.check_manifest(p_manifest jsonb) returns void language plpgsql stable set search_path = '' as $$
+create function private.check_manifest(p_manifest jsonb) returns void language plpgsql stable as $$
 declare
   v_kinds pg_catalog.text[] := array(select k.kind from private.manifest_kinds as k order by k.place);
 begin
@@ -186,11 +183,9 @@ end;
 $$;
 
 -- ## the entries of an organisation
-
 -- Every entry of these kinds that the organisation has, whole. People do not set up temporary modules and their things.
 create function private.manifest_rows(p_org uuid, p_kinds text[])
-returns table (kind text, kind_place integer, name text, id text, entry jsonb)
-language sql stable set search_path = '' as $$
+returns table (kind text, kind_place integer, name text, id text, entry jsonb) language sql stable as $$
   select k.kind, k.place, private.manifest_name(k, e.entry), r.id, e.entry
   from (
     select 'sealing_keys' as kind, k.id, to_jsonb(k) as entry from public.sealing_keys as k
@@ -280,11 +275,10 @@ comment on function private.export_manifest is
   'Secrets are sealed boxes, for those who may write them. Members.';
 
 -- ## making one so
-
 -- The differences between the rows and a document, and what only the rows have. A group stays while there is something
 -- below it, and a sealing key while there is no other.
 create function private.manifest_changes(p_org uuid, p_manifest jsonb) returns setof private.manifest_change
-language sql stable set search_path = '' as $$
+language sql stable as $$
   with wanted as materialized (
     select w.* from private.manifest_wanted(p_manifest) as w
   ), present as materialized (
@@ -301,23 +295,20 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- The id of the thing with a name; refuses an unknown name.
-create function private.need_named(p_id uuid, p_kind text, p_name text) returns uuid
-language sql stable set search_path = '' as $$
+create function private.need_named(p_id uuid, p_kind text, p_name text) returns uuid language sql stable as $$
   select private.fail('RY404', format('There is no %s "%s".', p_kind, left(p_name, 200)),
     'Names are written as the lists show them.')
   where p_id is null;
   select p_id
 $$;
 
-create function private.member_named(p_org uuid, p_email text) returns uuid
-language sql stable set search_path = '' as $$
+create function private.member_named(p_org uuid, p_email text) returns uuid language sql stable as $$
   select private.need_named((select m.user_id from public.memberships as m where m.org_id = p_org
     and m.email = p_email), 'member', p_email)
 $$;
 
 -- Makes a team, or changes its claim and its members.
-create function private.put_team(p_org uuid, p_change private.manifest_change) returns void
-language plpgsql set search_path = '' as $$
+create function private.put_team(p_org uuid, p_change private.manifest_change) returns void language plpgsql as $$
 declare
   v_team pg_catalog.uuid := coalesce(p_change.id, private.create_team(p_org, p_change.new ->> 'name') ->> 'id');
   v_old pg_catalog.jsonb := coalesce(p_change.old, '{"claim": null, "members": []}');
@@ -332,8 +323,7 @@ end;
 $$;
 
 -- Makes a group, or changes it. Its modes need more rights, so they are named only where they change.
-create function private.put_group(p_org uuid, p_change private.manifest_change) returns void
-language plpgsql set search_path = '' as $$
+create function private.put_group(p_org uuid, p_change private.manifest_change) returns void language plpgsql as $$
 declare
   v_new pg_catalog.jsonb := p_change.new;
   v_old pg_catalog.jsonb := coalesce(p_change.old, '{"git_apply": null, "drift_action": null}');
@@ -347,8 +337,7 @@ end;
 $$;
 
 -- Makes a module, or changes it and how it follows its repository.
-create function private.put_module(p_org uuid, p_change private.manifest_change) returns void
-language plpgsql set search_path = '' as $$
+create function private.put_module(p_org uuid, p_change private.manifest_change) returns void language plpgsql as $$
 declare
   v_own pg_catalog.text[] := array['git_is_on', 'git_branch', 'git_paths', 'git_apply'];
   v_new pg_catalog.jsonb := p_change.new;
@@ -374,7 +363,7 @@ end;
 $$;
 
 -- Gives a role to the member, the team or the service account that a subject names.
-create function private.put_binding(p_org uuid, p_new jsonb) returns void language sql set search_path = '' as $$
+create function private.put_binding(p_org uuid, p_new jsonb) returns void language sql as $$
   select private.grant_role(p_org, p_new ->> 'path', p_new ->> 'role', s.kind, case s.kind
     when 'member' then private.member_named(p_org, s.name)
     when 'team' then private.need_named((select t.id from public.teams as t where t.org_id = p_org
@@ -386,8 +375,7 @@ create function private.put_binding(p_org uuid, p_new jsonb) returns void langua
 $$;
 
 -- Makes or changes one thing, as its page does.
-create function private.put_entry(p_org uuid, p_change private.manifest_change) returns void
-language plpgsql set search_path = '' as $$
+create function private.put_entry(p_org uuid, p_change private.manifest_change) returns void language plpgsql as $$
 declare
   v_new pg_catalog.jsonb := p_change.new;
   v_path pg_catalog.text := v_new ->> 'path';
@@ -432,8 +420,7 @@ end;
 $$;
 
 -- Removes one thing, as its page does.
-create function private.remove_entry(p_org uuid, p_change private.manifest_change) returns void
-language plpgsql set search_path = '' as $$
+create function private.remove_entry(p_org uuid, p_change private.manifest_change) returns void language plpgsql as $$
 declare
   v_id pg_catalog.text := p_change.id;
 begin
@@ -457,7 +444,7 @@ $$;
 
 -- Differences as pages and commands show them.
 create function private.manifest_answer(p_changes private.manifest_change[], p_left jsonb) returns jsonb
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select jsonb_build_object('left', p_left, 'changes', coalesce(jsonb_agg(jsonb_build_object('kind', c.kind, 'name',
     c.name, 'act', case when c.new is null then 'remove' when c.old is null then 'create' else 'update' end, 'fields',
     case when c.new is not null then private.changes(c.old, c.new) else '{}' end) order by c.n), '[]'))

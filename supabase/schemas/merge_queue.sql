@@ -32,7 +32,7 @@ comment on column private.merge_groups.status is
 
 -- Moves an entry on, with its sets, and reports that at its commit. The caller has locked it.
 create function private.move_group(p_group private.merge_groups, p_status text, p_problem text default null)
-returns void language sql set search_path = '' as $$
+returns void language sql as $$
   update private.merge_groups set status = p_status, problem = left(p_problem, 1000), set_id = p_group.set_id,
     apply_set_id = p_group.apply_set_id
   where connection_id = p_group.connection_id and head_commit = p_group.head_commit;
@@ -40,17 +40,15 @@ returns void language sql set search_path = '' as $$
 $$;
 
 -- Plans the modules again from their branch that were applied for an entry which did not merge.
-create function private.forget_group(p_group private.merge_groups) returns void language sql set search_path = '' as $$
+create function private.forget_group(p_group private.merge_groups) returns void language sql as $$
   update public.module_git as g set seen_fingerprint = null, seen_set_id = null
   from private.set_members as m join public.provision_jobs as j on j.id = m.job_id and j.status = 'SUCCEEDED'
   where m.set_id = p_group.apply_set_id and g.module_id = m.module_id
 $$;
 
 -- ## deciding
-
 -- The entries that a runner reads, as pull requests whose ref is a branch.
-create function private.queue_work(p_connection public.git_connections) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.queue_work(p_connection public.git_connections) returns jsonb language sql stable as $$
   select coalesce(jsonb_agg(jsonb_build_object('number', g.pull_request, 'base', g.base, 'ref', g.ref)
     order by g.created_at, g.ref), '[]')
   from private.merge_groups as g where g.connection_id = p_connection.id and g.status = 'WAITING'
@@ -59,7 +57,7 @@ $$;
 
 -- Plans the modules of an entry that are applied in the queue and would have other content.
 create function private.plan_group(p_connection public.git_connections, p_group private.merge_groups, p_found jsonb)
-returns uuid language plpgsql set search_path = '' as $$
+returns uuid language plpgsql as $$
 declare
   v_modules pg_catalog.uuid[];
   v_contents pg_catalog.text[];
@@ -90,7 +88,7 @@ $$;
 
 -- Updates the entries of the queue after a reading of their repository.
 create function private.decide_queue(p_job public.provision_jobs, p_connection public.git_connections) returns void
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_found pg_catalog.jsonb;
   v_group private.merge_groups;
@@ -124,8 +122,7 @@ end;
 $$;
 
 -- Returns why an entry whose plans have ended is not applied; null where it is.
-create function private.group_problem(p_group private.merge_groups) returns text
-language sql stable set search_path = '' as $$
+create function private.group_problem(p_group private.merge_groups) returns text language sql stable as $$
   select format('%s: %s', o.path, w.words)
   from private.set_members as m join public.modules as o on o.id = m.module_id
   left join lateral (select * from public.provision_jobs as j where j.id = m.job_id offset 0) as j on true
@@ -147,7 +144,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Counts the reviews of the pull request for waiting applies of an entry. States in use wait for the next sweep.
-create function private.approve_group(p_group private.merge_groups) returns void language sql set search_path = '' as $$
+create function private.approve_group(p_group private.merge_groups) returns void language sql as $$
   select private.count_reviews(a, p) from private.set_members as m
   join public.provision_jobs as a on a.id = m.job_id and a.status = 'AWAITING_APPROVAL'
   join public.provision_jobs as p on p.id = a.plan_job_id
@@ -155,8 +152,7 @@ create function private.approve_group(p_group private.merge_groups) returns void
 $$;
 
 -- Applies the plans of an entry as one ordered set.
-create function private.apply_group(p_group private.merge_groups) returns void
-language plpgsql set search_path = '' as $$
+create function private.apply_group(p_group private.merge_groups) returns void language plpgsql as $$
 declare
   v_set public.job_sets;
 begin
@@ -177,8 +173,7 @@ end;
 $$;
 
 -- Moves an entry on where its plans, or its applies, have all ended.
-create function private.advance_group(p_group private.merge_groups) returns void
-language plpgsql set search_path = '' as $$
+create function private.advance_group(p_group private.merge_groups) returns void language plpgsql as $$
 declare
   v_set pg_catalog.uuid := coalesce(p_group.apply_set_id, p_group.set_id);
   v_problem pg_catalog.text;
@@ -205,8 +200,7 @@ $$;
 
 -- Updates an entry after the end of one of its jobs. The caller has the lock of the job's state, so it waits
 -- for no entry: the sweep moves on those that somebody is at.
-create function private.follow_group(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
+create function private.follow_group(p_job public.provision_jobs) returns void language plpgsql as $$
 declare
   v_group private.merge_groups;
 begin
@@ -224,7 +218,7 @@ end;
 $$;
 
 -- Moves on the entries whose jobs ended while somebody was at them.
-create function private.sweep_queue() returns void language plpgsql set search_path = '' as $$
+create function private.sweep_queue() returns void language plpgsql as $$
 declare
   v_group private.merge_groups;
 begin

@@ -10,12 +10,12 @@ create type public.source_kind as enum ('git', 'archive', 'inline', 'local', 'up
 comment on type public.source_kind is 'Where a module''s code comes from; "upload", a sent folder, is a job''s alone.';
 
 -- The mode in which plans of a repository are applied; null where another place sets it.
-create function private.is_apply_mode(p_mode text) returns boolean language sql immutable set search_path = '' as $$
+create function private.is_apply_mode(p_mode text) returns boolean language sql immutable as $$
   select p_mode in ('after_merge', 'before_merge', 'merge_queue', 'never')
 $$;
 
 -- Whether these are rules of drift that is ignored: [{address, attribute, reason, until}].
-create function private.is_drift_rules(p_rules jsonb) returns boolean language sql immutable set search_path = '' as $$
+create function private.is_drift_rules(p_rules jsonb) returns boolean language sql immutable as $$
   select case when jsonb_typeof(p_rules) = 'array' then jsonb_array_length(p_rules) <= 100 and not exists (
     select from jsonb_array_elements(p_rules) as r where case when jsonb_typeof(r) = 'object' then (
       r - array['address', 'attribute', 'reason', 'until'] = '{}'
@@ -119,9 +119,8 @@ create trigger wake after insert or delete or update of description, source_kind
   on public.modules for each row execute function private.wake_for_row();
 
 -- ## checks of what people write
-
 -- Refuses hooks with unknown names or that are not scripts.
-create function private.check_hooks(p_hooks jsonb) returns void language sql immutable set search_path = '' as $$
+create function private.check_hooks(p_hooks jsonb) returns void language sql immutable as $$
   select private.refuse_unknown_keys(p_hooks, array[
     'before_init', 'after_init', 'before_plan', 'after_plan', 'before_apply', 'after_apply',
     'before_destroy', 'after_destroy', 'before_output', 'after_output']);
@@ -132,7 +131,7 @@ $$;
 
 -- Refuses an address that git, a credential helper and a runner could read in different ways: each must find the same
 -- user and host in it. Characters are compared as they are after decoding, however often they were encoded.
-create function private.check_address(p_url text) returns void language sql immutable set search_path = '' as $$
+create function private.check_address(p_url text) returns void language sql immutable as $$
   select private.fail('RY422', 'The address has characters that programs read in different ways.',
     'Write user and host with letters, digits, dots and hyphens; nothing in it is %, \, a space or a control '
     'character, but the path may have others as %20.')
@@ -142,8 +141,7 @@ create function private.check_address(p_url text) returns void language sql immu
 $$;
 
 -- Refuses a source that lacks what its kind needs, or that carries a password.
-create function private.check_source(p_kind text, p_source jsonb) returns void
-language plpgsql immutable set search_path = '' as $$
+create function private.check_source(p_kind text, p_source jsonb) returns void language plpgsql immutable as $$
 declare
   v_needed pg_catalog.text := case p_kind when 'git' then 'url' when 'archive' then 'url' when 'inline' then 'files'
     when 'local' then 'path' end;
@@ -163,22 +161,21 @@ end;
 $$;
 
 -- The modules at or below a path; "" is all of an organisation's.
-create function private.modules_below(p_org uuid, p_path text) returns setof uuid
-language sql stable set search_path = '' as $$
+create function private.modules_below(p_org uuid, p_path text) returns setof uuid language sql stable as $$
   select m.id from public.modules as m
   where m.org_id = p_org and m.deleted_at is null and (p_path = '' or m.path = p_path or starts_with(m.path, p_path
     || '/'))
 $$;
 
 -- The modules of an organisation that the caller sees, removed ones too; null for a member who sees all of it.
-create function private.need_modules(p_org uuid) returns uuid[] language sql stable set search_path = '' as $$
+create function private.need_modules(p_org uuid) returns uuid[] language sql stable as $$
   select case when n.seen is not null then array(select m.id from public.modules as m
     where m.org_id = p_org and private.is_seen(m.org_id, m.path, n.seen)) end
   from private.need_seen(p_org) as n (seen)
 $$;
 
 -- Makes a group and those above it where they are missing. Refuses a path at or below a module.
-create function private.ensure_groups(p_org uuid, p_path text) returns uuid language sql set search_path = '' as $$
+create function private.ensure_groups(p_org uuid, p_path text) returns uuid language sql as $$
   select private.fail('RY422', format('"%s" is not a path.', p_path),
     'Use lower-case letters, digits, hyphens and underscores, with slashes between: platform/network.')
   where not coalesce(private.is_path(p_path), false);
@@ -209,7 +206,7 @@ comment on column public.module_locks.pull_request is
 
 -- Refuses to change what a member has locked; a lock for a pull request lets its own plans through.
 create function private.refuse_locked_modules(p_modules uuid[], p_plan bigint default null) returns void
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select private.fail('RY409', format('%s has locked the module: %s', l.user_label, l.reason),
     'Ask them, or unlock it on the module''s page. A plan may be made meanwhile.')
   from public.module_locks as l where l.module_id = any (p_modules) and not exists (
@@ -241,8 +238,7 @@ $$;
 comment on function private.delete_group is 'Deletes an empty group. Admins.';
 
 -- Refuses a module that no runner could run.
-create function private.check_module(p_module public.modules) returns void
-language sql stable set search_path = '' as $$
+create function private.check_module(p_module public.modules) returns void language sql stable as $$
   select private.check_hooks(p_module.hooks);
   select private.check_source(p_module.source_kind::pg_catalog.text, p_module.source);
   select private.fail('RY422', 'An extra file needs a relative path without ".." and a content.')
@@ -272,7 +268,7 @@ $$;
 
 -- A module with the fields changed that a specification names.
 create function private.merge_spec(p_module public.modules, p_spec jsonb) returns public.modules
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable as $$
 declare
   v_module public.modules;
 begin
@@ -288,7 +284,7 @@ $$;
 
 -- A new module of a group, as it is before anybody has said anything about it.
 create function private.blank_module(p_org uuid, p_group_path text, p_name text) returns public.modules
-language sql volatile set search_path = '' as $$
+language sql volatile as $$
   select jsonb_populate_record(null::public.modules, jsonb_build_object('id', gen_random_uuid(), 'org_id', p_org,
     'group_path', p_group_path, 'name', p_name, 'path', p_group_path || '/' || p_name, 'created_at', now(),
     'updated_at', now()) || '{"description": "", "source_kind": "inline", "source": {"files": {}}, "engine": "tofu",
@@ -297,8 +293,7 @@ language sql volatile set search_path = '' as $$
 $$;
 
 -- A module that the caller may use in that role.
-create function private.my_module(p_module uuid, p_verb text, out v_module public.modules)
-language plpgsql stable set search_path = '' as $$
+create function private.my_module(p_module uuid, p_verb text, out v_module public.modules) language plpgsql stable as $$
 begin
   select * into v_module from public.modules where id = p_module and deleted_at is null
     and private.may_see(org_id, path);
@@ -308,7 +303,6 @@ end;
 $$;
 
 -- ## a person's lock
-
 create function private.lock_module(p_module uuid, p_reason text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -340,7 +334,7 @@ comment on function private.lock_module is
   'Refused while an apply or a destroy is queued; one that runs continues. Operators.';
 
 -- Refuses what goes around somebody else's lock.
-create function private.refuse_others_lock(p_module uuid) returns void language sql stable set search_path = '' as $$
+create function private.refuse_others_lock(p_module uuid) returns void language sql stable as $$
   select private.fail('RY409', format('%s has locked the module: %s', l.user_label, l.reason),
     'Ask them, or unlock it by force: tofu force-unlock, or the module''s page.')
   from public.module_locks as l where l.module_id = p_module and l.user_id is distinct from private.caller_id()
@@ -365,7 +359,7 @@ $$;
 comment on function private.unlock_module is 'Takes off a member''s lock; p_is_own: the caller''s alone. Operators.';
 
 -- The part by which two URLs are the same repository: host and path, whichever protocol, user and spelling.
-create function private.repository_key(p_url text) returns text language plpgsql immutable set search_path = '' as $$
+create function private.repository_key(p_url text) returns text language plpgsql immutable as $$
 declare
   v_parts pg_catalog.text[] := regexp_match(regexp_replace(trim(p_url), '(\.git)?/*$', ''),
     '^(?:([a-z]+)://)?(?:[^/@]*@)?([^/:]*)(?::([0-9]+))?[:/]+(.*)$');

@@ -3,19 +3,18 @@
 -- backend, as by every apply. A move between two modules is written in one call, so both states change or neither.
 
 -- The module that resources are moved to, if that is another one.
-create function private.other_module(p_change jsonb) returns uuid language sql immutable set search_path = '' as $$
+create function private.other_module(p_change jsonb) returns uuid language sql immutable as $$
   select case when p_change ->> 'module' ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
     then (p_change ->> 'module')::pg_catalog.uuid end
 $$;
 
 -- Whether a text can be one argument of an engine: neither an option nor more than one line.
-create function private.is_argument(p_text text) returns boolean language sql immutable set search_path = '' as $$
+create function private.is_argument(p_text text) returns boolean language sql immutable as $$
   select coalesce(length(p_text) between 1 and 1000 and p_text !~ '^-' and p_text !~ '[[:cntrl:]]', false)
 $$;
 
 -- Refuses a change that no engine could carry out.
-create function private.check_state_action(p_change jsonb) returns void
-language plpgsql immutable set search_path = '' as $$
+create function private.check_state_action(p_change jsonb) returns void language plpgsql immutable as $$
 declare
   v_action pg_catalog.text := p_change ->> 'action';
   v_addresses pg_catalog.text[];
@@ -38,8 +37,7 @@ end;
 $$;
 
 -- Refuses a change of states that the caller may not write, that are not kept here, or that a job is using.
-create function private.check_state_change(p_modules uuid[], p_change jsonb) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.check_state_change(p_modules uuid[], p_change jsonb) returns void language plpgsql stable as $$
 declare
   v_other pg_catalog.uuid := private.other_module(p_change);
   v_first public.modules := private.my_module(p_modules[1], 'state.write');
@@ -49,8 +47,7 @@ begin
     'Name one module; a second one only to move resources there.')
   where cardinality(p_modules) > 1 or v_other = v_first.id;
   for v_module in select m.* from unnest(array_remove(p_modules || v_other, null)) as p (id)
-    cross join lateral private.my_module(p.id, 'state.write') as m
-  loop
+    cross join lateral private.my_module(p.id, 'state.write') as m loop
     perform private.refuse_own_backend(v_module.id);
     perform private.fail('RY422', format('The state of "%s" is changed with Pulumi itself.', v_module.path),
       'Pull it, run "pulumi state" on it, and push it.')
@@ -67,7 +64,7 @@ $$;
 
 -- Refuses a STATE job without a change, another job with one, and options that it has no use for.
 create function private.check_state_job(p_type public.job_type, p_modules uuid[], p_options jsonb) returns void
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select private.fail('RY422', 'A STATE job has a state_change, and no option of plans and applies.',
     'Enqueue a STATE with state_change.')
   where p_type <> 'STATE' or not coalesce(p_options, '{}') ? 'state_change'
@@ -79,7 +76,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Describes a change of a state in one line of at most 500 characters.
-create function private.state_change_words(p_change jsonb) returns text language sql stable set search_path = '' as $$
+create function private.state_change_words(p_change jsonb) returns text language sql stable as $$
   select left(case p_change ->> 'action'
     when 'move' then format('Move %s to %s', p_change #>> '{addresses,0}', p_change ->> 'to')
       || coalesce((select format(' of %s', m.path) from public.modules as m
@@ -90,8 +87,7 @@ create function private.state_change_words(p_change jsonb) returns text language
 $$;
 
 -- The module that the calling attempt moves resources to. Locks both states, always in the same order.
-create function private.owned_destination(p_job bigint, p_attempt integer, out v_other uuid)
-language plpgsql set search_path = '' as $$
+create function private.owned_destination(p_job bigint, p_attempt integer, out v_other uuid) language plpgsql as $$
 declare
   v_job public.provision_jobs;
 begin

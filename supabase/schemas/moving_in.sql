@@ -3,8 +3,7 @@
 -- the option bring_state, as for every other module.
 
 -- The source of a reading, checked: an address with a ref, or an archive with its SHA-256; and a group for its modules.
-create function private.survey_source(p_source jsonb) returns jsonb
-language plpgsql immutable set search_path = '' as $$
+create function private.survey_source(p_source jsonb) returns jsonb language plpgsql immutable as $$
 declare
   v_url pg_catalog.text := nullif(trim(p_source ->> 'url'), '');
   v_name pg_catalog.text := substring(lower(coalesce(p_source ->> 'name', v_url)) from '([^/:]+?)(?:\.git)?/*$');
@@ -85,8 +84,7 @@ comment on function private.survey is
   'at these paths, and the last plan of each with the state that it brought in. Members.';
 
 -- The specification of the module that a root becomes. An archive's files are kept in the module.
-create function private.root_spec(p_job public.provision_jobs, p_root jsonb) returns jsonb
-language plpgsql stable set search_path = '' as $$
+create function private.root_spec(p_job public.provision_jobs, p_root jsonb) returns jsonb language plpgsql stable as $$
 declare
   v_survey pg_catalog.jsonb := p_job.payload -> 'survey';
   v_files pg_catalog.jsonb;
@@ -115,8 +113,7 @@ begin
   perform private.fail('RY409', format('Job %s has not listed root modules.', v_job.number), 'Read the source again.')
   where v_job.status <> 'SUCCEEDED' or not v_job.payload ? 'survey' or v_job.result is null;
   for v_root in select r.root from jsonb_array_elements(v_job.result -> 'roots') with ordinality as r (root, place)
-    where p_folders ? (r.root ->> 'folder') order by r.place
-  loop
+    where p_folders ? (r.root ->> 'folder') order by r.place loop
     perform private.fail('RY422', format('"%s" cannot come: %s', v_root ->> 'folder', v_root ->> 'problem'))
     where coalesce(v_root ->> 'problem', '') <> '';
     v_parts := regexp_match(v_root ->> 'path', '^(.*)/([^/]+)$');

@@ -4,7 +4,7 @@
 -- database. A failed delivery is not an event, so there can be no loop.
 
 -- The events that a rule may ask for.
-create function private.notification_events() returns text[] language sql immutable set search_path = '' as $$
+create function private.notification_events() returns text[] language sql immutable as $$
   select array['job.awaiting_approval', 'job.needs_attention', 'job.failed', 'job.succeeded', 'module.drift',
     'runner.lost', 'runner.degraded', 'runner.outdated', 'release.published']
 $$;
@@ -74,11 +74,10 @@ comment on column public.deliveries.lease_id is 'The sender, who alone can repor
 comment on column public.deliveries.lease_until is 'When somebody else may send it, if they do not say.';
 
 -- ## writing messages
-
 -- Writes a message for each rule that wants this event: of the organisation, above a path, or around a scope.
 create function private.notify(
   p_org uuid, p_event text, p_event_id text, p_subject text, p_path text, p_scopes text[], p_title text, p_body jsonb
-) returns void language plpgsql set search_path = '' as $$
+) returns void language plpgsql as $$
 begin
   insert into public.deliveries (org_id, rule_id, event, event_id, subject, title, body)
   select p_org, r.id, p_event, p_event_id, p_subject, left(p_title, 500), p_body
@@ -96,7 +95,7 @@ end;
 $$;
 
 -- Notifies people of a job that waits for approval, needs attention, failed, or changed infrastructure.
-create function private.notify_job(p_event public.job_events) returns void language plpgsql set search_path = '' as $$
+create function private.notify_job(p_event public.job_events) returns void language plpgsql as $$
 declare
   v_job public.provision_jobs;
   v_what pg_catalog.text;
@@ -133,7 +132,7 @@ create trigger notify_drift after update of drift_finding on public.modules for 
 
 -- Tells of a runner, by the paths that it is assigned to.
 create function private.notify_runner(p_worker uuid, p_event text, p_event_id text, p_words text, p_reason text)
-returns void language plpgsql set search_path = '' as $$
+returns void language plpgsql as $$
 declare
   v_worker public.workers;
 begin
@@ -180,8 +179,7 @@ declare
     new.is_breaking));
 begin
   for v_org in select distinct r.org_id from public.notification_rules as r where r.is_on and r.removed_at is null
-    and r.events && array['release.published', 'runner.outdated']
-  loop
+    and r.events && array['release.published', 'runner.outdated'] loop
     perform private.notify(v_org, 'release.published', 'release:' || new.version, 'release', '', '{""}',
       format('Release %s is out', new.version), v_body);
     select count(*) into v_outdated from public.workers as w
@@ -228,8 +226,7 @@ comment on view private.sendable_deliveries is
 comment on column private.sendable_deliveries.at_once is 'How many messages of its rule are sent at the same time.';
 
 -- Messages that may be sent now, each with its place among its organisation's.
-create function private.due_deliveries() returns table (id bigint, turn bigint)
-language sql stable set search_path = '' as $$
+create function private.due_deliveries() returns table (id bigint, turn bigint) language sql stable as $$
   -- Five for each rule: a slow receiver must not keep all senders busy. Nor must somebody with much to send: each
   -- organisation has its turn, and within it each rule.
   with due as (
@@ -245,7 +242,7 @@ $$;
 
 -- Makes a rule's messages due that wait out a pause: their receiver answers again. A message that the receiver refused
 -- keeps its pause, or it would use up its tries at once.
-create function private.end_pauses(p_rule uuid) returns void language sql set search_path = '' as $$
+create function private.end_pauses(p_rule uuid) returns void language sql as $$
   update public.deliveries as d set next_at = now()
   where d.id in (
     select w.id from public.deliveries as w
@@ -255,12 +252,12 @@ create function private.end_pauses(p_rule uuid) returns void language sql set se
 $$;
 
 -- Whether there is something to send, or a record of a change to sign. The launcher of the embedded stack asks it, too.
-create function private.has_due_deliveries() returns boolean language sql stable set search_path = '' as $$
+create function private.has_due_deliveries() returns boolean language sql stable as $$
   select exists (select from private.sendable_deliveries) or private.has_unsigned_records()
 $$;
 
 -- Asks the function that sends to look, where its address is known and pg_net can reach it.
-create function private.wake_notifier() returns boolean language plpgsql set search_path = '' as $$
+create function private.wake_notifier() returns boolean language plpgsql as $$
 declare
   v_url pg_catalog.text := (select n.url from private.notifier as n);
 begin
@@ -309,10 +306,8 @@ $$;
 comment on function private.set_notifier_url is 'Says where the function that sends is, for the sweep to wake it.';
 
 -- ## what people do with rules
-
 -- A rule as pages and commands show it, with its last delivery.
-create function private.rule_json(p_rule public.notification_rules) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.rule_json(p_rule public.notification_rules) returns jsonb language sql stable as $$
   select to_jsonb(p_rule) || jsonb_build_object('last_delivery', (
     select jsonb_build_object('id', d.id, 'status', d.status, 'attempt', d.attempt, 'note', d.note, 'at',
       coalesce(d.finished_at, d.created_at))
@@ -329,7 +324,7 @@ comment on function private.list_notification_rules is 'Notification rules with 
 
 -- Writes a rule with the fields changed that a specification names.
 create function private.save_rule(p_rule public.notification_rules, p_spec jsonb) returns public.notification_rules
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_new public.notification_rules;
 begin
@@ -387,8 +382,7 @@ comment on function private.create_notification_rule is
   'the function notify. Admins.';
 
 -- A rule that the caller may change, locked.
-create function private.my_rule(p_rule uuid, out v_rule public.notification_rules)
-language plpgsql set search_path = '' as $$
+create function private.my_rule(p_rule uuid, out v_rule public.notification_rules) language plpgsql as $$
 begin
   select * into v_rule from public.notification_rules where id = p_rule and removed_at is null
     and org_id in (select private.my_org_ids('module.read')) for update;

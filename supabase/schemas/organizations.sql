@@ -159,8 +159,7 @@ $$;
 comment on function private.open_organization is 'Notes which organisation the caller opened last. Members.';
 
 -- Refuses a member without a role.
-create function private.check_role(p_role public.member_role) returns void
-language sql immutable set search_path = '' as $$
+create function private.check_role(p_role public.member_role) returns void language sql immutable as $$
   select private.fail('RY422', 'A member needs a role.', 'Choose owner, admin, operator, viewer or guest.')
   where p_role is null
 $$;
@@ -196,7 +195,7 @@ comment on function private.invite_member is
 
 -- Finds an open invitation by its link's secret.
 create function private.lock_invitation(p_invitation uuid, p_token_hash text, out v_invitation public.invitations)
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 begin
   select i.* into v_invitation
   from public.invitations as i join private.invitation_tokens as t on t.invitation_id = i.id
@@ -262,8 +261,7 @@ $$;
 comment on function private.revoke_invitation is 'Withdraws an invitation. Admins.';
 
 -- Locks the organisation and one membership for a change.
-create function private.lock_member(p_org uuid, p_user uuid, out v_member public.memberships)
-language plpgsql set search_path = '' as $$
+create function private.lock_member(p_org uuid, p_user uuid, out v_member public.memberships) language plpgsql as $$
 begin
   -- Two owners who demote each other at once must not leave the organisation without one.
   perform from public.organizations where id = p_org for update;
@@ -273,7 +271,7 @@ end;
 $$;
 
 -- Refuses to leave an organisation without an owner, or without the one who can enter when its provider is away.
-create function private.keep_an_owner(p_org uuid) returns void language sql set search_path = '' as $$
+create function private.keep_an_owner(p_org uuid) returns void language sql as $$
   select private.fail('RY409', 'This owner can enter when the identity provider is away.',
     'Choose another owner for that under Settings → Sign-in first.')
   where exists (select from private.sign_in_providers as p where p.org_id = p_org and p.is_only and not exists (

@@ -5,7 +5,7 @@
 -- Refuses a page that nobody could turn to.
 create function private.check_page(
   p_filters jsonb, p_known text[], p_sort text, p_sorts text[], p_limit integer, p_offset integer
-) returns void language sql immutable set search_path = '' as $$
+) returns void language sql immutable as $$
   select private.refuse_unknown_keys(p_filters, p_known);
   select private.fail('RY422', 'There is no such order.', format('Orders: %s.', array_to_string(p_sorts, ', ')))
   where p_sort is null or p_sort <> all (p_sorts);
@@ -14,15 +14,13 @@ create function private.check_page(
 $$;
 
 -- The pattern of what somebody typed into a search box; null for nothing.
-create function private.search_pattern(p_search text) returns text language sql immutable set search_path = '' as $$
+create function private.search_pattern(p_search text) returns text language sql immutable as $$
   select '%' || regexp_replace(nullif(trim(left(p_search, 200)), ''), '([\\%_])', '\\\1', 'g') || '%'
 $$;
 
 -- ## jobs
-
 -- Running jobs first, then those that need somebody, then the queue, then what is over.
-create function private.job_rank(p_status public.job_status) returns integer
-language sql immutable set search_path = '' as $$
+create function private.job_rank(p_status public.job_status) returns integer language sql immutable as $$
   select case when p_status in ('CLAIMED', 'PROCESSING') then 1 when p_status in ('NEEDS_ATTENTION',
     'AWAITING_APPROVAL') then 2
     when p_status = 'QUEUED' then 3 else 4 end
@@ -183,8 +181,7 @@ comment on function private.job_by_number is
 
 -- The approvers of a job that its requester may not approve: 'others', or nobody ('alone': a reason will do); '' where
 -- nothing keeps the requester from it.
-create function private.own_approval(p_job public.provision_jobs) returns text
-language plpgsql stable set search_path = '' as $$
+create function private.own_approval(p_job public.provision_jobs) returns text language plpgsql stable as $$
 begin
   if p_job.status <> 'AWAITING_APPROVAL' or p_job.approvals_required = 0
     or (select o.can_approve_own_jobs from public.organizations as o where o.id = p_job.org_id) then
@@ -196,8 +193,7 @@ end;
 $$;
 
 -- The events of a job and of the plan that it applies, and the other jobs that their facts name.
-create function private.job_history(p_job public.provision_jobs) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.job_history(p_job public.provision_jobs) returns jsonb language sql stable as $$
   select jsonb_build_object(
     'events', to_jsonb(array(select e from public.job_events as e where e.job_id in (p_job.id, p_job.plan_job_id)
       order by e.id limit 500)),
@@ -291,8 +287,7 @@ comment on function private.runner_page is
 
 -- ## modules
 -- The runners that may serve a module: assigned to it or above it, to all modules, shared, or pinned.
-create function private.module_runners(p_module public.modules) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.module_runners(p_module public.modules) returns jsonb language sql stable as $$
   with assigned as (
     select a.* from public.worker_assignments as a where a.org_id = p_module.org_id
       and a.path = any (private.path_prefixes(p_module.path)) limit 500
@@ -307,8 +302,7 @@ $$;
 
 -- The newest jobs of a module without their large parts, the status of the last one that changed something or looked
 -- for drift, and the job that found the drift.
-create function private.module_history(p_module public.modules) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.module_history(p_module public.modules) returns jsonb language sql stable as $$
   select jsonb_build_object(
     'history', to_jsonb(array(select to_jsonb(j) - array['payload', 'late_report'] || jsonb_build_object(
         -- The progress of an apply is counted by its resources.
@@ -397,7 +391,6 @@ comment on function private.list_modules is
   'filters {group_path, in_group, drift}, order path, -path, newest. Members.';
 
 -- ## runners
-
 -- The fleet by the page: what is wrong with which runner, how many there are of each kind, how far a rollout is, and
 -- one change to many runners. After the releases, because the newest of them says who is out of date.
 -- Runners with a free slot that take nothing, though a job has waited 2 minutes that the claim's rules would give them.
@@ -535,7 +528,7 @@ comment on function private.runner_facets is
   'older, and how many of those a job can update. Members.';
 
 -- The connected processes of a runner, and apart from them what changes with every heartbeat.
-create function private.runner_processes(p_worker uuid) returns jsonb language sql stable set search_path = '' as $$
+create function private.runner_processes(p_worker uuid) returns jsonb language sql stable as $$
   select jsonb_build_object(
     'left_at', max(i.disconnected_at),
     'processes', coalesce(jsonb_agg(jsonb_build_object('id', i.id, 'name', i.name, 'hostname', i.hostname,
@@ -650,7 +643,7 @@ create function private.job_events_about(
   kind text, id bigint, at timestamptz, event text, reason text, actor text, worker_id uuid, job_id bigint, attempt
   integer, to_status public.job_status
 )
-language sql stable set search_path = '' as $$
+language sql stable as $$
   -- A phase has no reason; which one it is says more than nothing. Only those who choose the event get them.
   select 'job', e.id, e.at, e.event, coalesce(e.reason, case e.event when 'phase' then e.detail ->> 'phase' end),
     e.actor_label, case when e.actor_kind = 'worker' then e.actor_id
@@ -679,7 +672,7 @@ create function private.runner_events_about(
   kind text, id bigint, at timestamptz, event text, reason text, actor text, worker_id uuid, job_id bigint, attempt
   integer, to_status public.job_status
 )
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select 'runner', e.id, e.at, e.event, e.reason, e.instance_name, e.worker_id, null::bigint, null::integer,
     null::public.job_status
   from (

@@ -62,9 +62,8 @@ comment on column public.policy_checks.messages is 'What it found, [{rule, kind,
 comment on column public.policy_checks.cost is 'Costs, {monthly_before, monthly_after, monthly_delta}.';
 
 -- ## attaching
-
 -- Refuses a command.json that names no command.
-create function private.check_command(p_text text) returns void language plpgsql immutable set search_path = '' as $$
+create function private.check_command(p_text text) returns void language plpgsql immutable as $$
 declare
   v_command pg_catalog.jsonb;
 begin
@@ -82,8 +81,7 @@ end;
 $$;
 
 -- Refuses files that are neither a set of Rego and data, nor a command and what it needs.
-create function private.check_policy_files(p_files jsonb) returns void
-language plpgsql immutable set search_path = '' as $$
+create function private.check_policy_files(p_files jsonb) returns void language plpgsql immutable as $$
 declare
   v_is_command boolean := jsonb_typeof(p_files) = 'object' and p_files ? 'command.json';
 begin
@@ -101,8 +99,7 @@ end;
 $$;
 
 -- Keeps rules, and returns their digest.
-create function private.keep_bundle(p_org uuid, p_files jsonb, out v_sha256 text)
-language plpgsql set search_path = '' as $$
+create function private.keep_bundle(p_org uuid, p_files jsonb, out v_sha256 text) language plpgsql as $$
 begin
   v_sha256 := encode(sha256(convert_to(p_files::pg_catalog.text, 'UTF8')), 'hex');
   perform private.check_policy_files(p_files);
@@ -112,7 +109,7 @@ end;
 $$;
 
 -- The rules that a specification names, {sha256, source}: files, or those that a job tested; null for none.
-create function private.named_rules(p_org uuid, p_spec jsonb) returns jsonb language plpgsql set search_path = '' as $$
+create function private.named_rules(p_org uuid, p_spec jsonb) returns jsonb language plpgsql as $$
 declare
   v_test public.provision_jobs;
 begin
@@ -162,7 +159,7 @@ comment on function private.attach_policy is
 
 -- A policy set that the caller may do this with.
 create function private.my_policy(p_policy uuid, p_verb text, out v_set public.policy_sets)
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable as $$
 begin
   select * into v_set from public.policy_sets where id = p_policy and private.may_see(org_id, path);
   perform private.fail('RY404', 'There is no such policy set.') where v_set.id is null;
@@ -187,16 +184,14 @@ $$;
 comment on function private.policy_files is 'The files of a policy set, {name: text}. Members.';
 
 -- ## what a job is checked with
-
 -- The sets of a module: every one at or above its path.
 create function private.effective_policies(p_org uuid, p_path text) returns setof public.policy_sets
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select s.* from public.policy_sets as s where s.org_id = p_org and s.path = any (private.path_prefixes(p_path))
 $$;
 
 -- The payload of a job that plans, with the sets that it is checked with; as it is where none applies.
-create function private.with_policies(p_payload jsonb, p_org uuid, p_path text) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.with_policies(p_payload jsonb, p_org uuid, p_path text) returns jsonb language sql stable as $$
   select coalesce((select jsonb_set(p_payload, '{policies}', jsonb_agg(jsonb_build_object('id', s.id, 'name', s.name,
       'path', s.path, 'level', s.level, 'sha256', s.bundle_sha256) order by length(s.path), s.name))
     from private.effective_policies(p_org, p_path) as s having count(*) > 0), p_payload - 'policies')
@@ -204,14 +199,14 @@ $$;
 
 -- The sets that a job names.
 create function private.named_policies(p_job public.provision_jobs)
-returns table (id uuid, name text, path text, level text, sha256 text) language sql stable set search_path = '' as $$
+returns table (id uuid, name text, path text, level text, sha256 text) language sql stable as $$
   select * from jsonb_to_recordset(p_job.payload -> 'policies') as p (id pg_catalog.uuid, name pg_catalog.text,
     path pg_catalog.text, level pg_catalog.text, sha256 pg_catalog.text)
 $$;
 
 -- Why the checks of a plan keep it from being applied; null where nothing does. A set without a verdict, such as from a
 -- runner that knows no policies, has not passed.
-create function private.check_problem(p_plan bigint) returns text language sql stable set search_path = '' as $$
+create function private.check_problem(p_plan bigint) returns text language sql stable as $$
   select case when c.job_id is null then format('Policy set "%s" has not checked this plan.', p.name)
     else format(case p.level when 'mandatory' then 'Policy set "%s" refuses this plan: %s'
       else 'Policy set "%s" waits for an override: %s' end, p.name, coalesce(c.messages #>> '{0,text}', c.verdict)) end
@@ -223,7 +218,7 @@ create function private.check_problem(p_plan bigint) returns text language sql s
 $$;
 
 -- The same, or the mandatory set that was attached or changed since the plan was requested.
-create function private.policy_problem(p_plan bigint) returns text language sql stable set search_path = '' as $$
+create function private.policy_problem(p_plan bigint) returns text language sql stable as $$
   select coalesce(private.check_problem(p_plan), (
     select format('Policy set "%s" has changed since this plan.', s.name) from public.provision_jobs as j
     cross join lateral private.effective_policies(j.org_id, j.module_path) as s
@@ -233,13 +228,13 @@ create function private.policy_problem(p_plan bigint) returns text language sql 
 $$;
 
 -- Whether a job that was checked ends here: a mandatory set refuses it, or nobody could override before it applies.
-create function private.is_refused(p_job bigint) returns boolean language sql stable set search_path = '' as $$
+create function private.is_refused(p_job bigint) returns boolean language sql stable as $$
   select coalesce(private.check_problem(p_job) not like '%waits for an override%' or j.type <> 'PLAN'
     and private.check_problem(p_job) is not null, false) from public.provision_jobs as j where j.id = p_job
 $$;
 
 -- Refuses to apply a plan that its policy sets, or a newer mandatory one, do not let pass.
-create function private.check_policies(p_plan bigint) returns void language sql stable set search_path = '' as $$
+create function private.check_policies(p_plan bigint) returns void language sql stable as $$
   select private.fail('RY409', format('%s', p.problem), case when p.problem like '%waits for an override%'
     then 'Somebody with policy.override overrides the check with a reason; or change the code, and plan again.'
     else 'Change the code or the rule, and plan again.' end)
@@ -262,10 +257,8 @@ create trigger refuse_unchecked before update of has_touched on private.live_job
   when (new.has_touched and not old.has_touched) execute function private.refuse_unchecked();
 
 -- ## the runner's calls
-
 -- The facts about a run that rules may read beside its plan; the time of one that has ended is that of its end.
-create function private.policy_input(p_job public.provision_jobs) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.policy_input(p_job public.provision_jobs) returns jsonb language sql stable as $$
   select jsonb_build_object(
     'organization', jsonb_build_object('name', o.slug),
     'module', jsonb_build_object('path', p_job.module_path, 'labels', m.labels, 'auto_apply', m.auto_apply),

@@ -2,8 +2,7 @@
 -- this plan alone, and approvals that were given before it end: they were for a plan whose checks had not passed.
 
 -- Refuses an override of a plan that can no longer be applied.
-create function private.check_override_is_current(p_plan public.provision_jobs) returns void
-language sql stable set search_path = '' as $$
+create function private.check_override_is_current(p_plan public.provision_jobs) returns void language sql stable as $$
   select private.check_state_is_planned(p_plan.id);
   select private.fail('RY409', 'Nothing of this plan waits any more: it was replaced, applied or discarded.',
     'Override the check of the newest plan.')

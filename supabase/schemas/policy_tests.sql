@@ -55,8 +55,7 @@ comment on function private.test_policy is
 
 -- Lists the plans of a test, the newest 1,000. Plans with values that nobody applies, and those that only look, are
 -- left out; so is what was applied from a saved plan, which is listed itself.
-create function private.list_test_plans(p_job public.provision_jobs) returns void
-language sql set search_path = '' as $$
+create function private.list_test_plans(p_job public.provision_jobs) returns void language sql as $$
   insert into private.policy_test_plans (job_id, plan_id)
   select p_job.id, j.id from public.provision_jobs as j
   where j.org_id = p_job.org_id and j.finished_at > p_job.created_at
@@ -71,13 +70,13 @@ language sql set search_path = '' as $$
 $$;
 
 -- The redacted plan that a job left last.
-create function private.redacted_plan(p_job bigint) returns bytea language sql stable set search_path = '' as $$
+create function private.redacted_plan(p_job bigint) returns bytea language sql stable as $$
   select a.body from private.artifacts as a where a.job_id = p_job and a.name = 'redacted-plan.json.gz'
   order by a.attempt desc limit 1
 $$;
 
 -- The next plans of a test: at most 20, and about 8 MiB.
-create function private.next_test_plans(p_test bigint) returns jsonb language sql stable set search_path = '' as $$
+create function private.next_test_plans(p_test bigint) returns jsonb language sql stable as $$
   select coalesce(jsonb_agg(jsonb_build_object('plan', n.plan_id, 'number', j.number, 'run', private.policy_input(j),
     'body_base64', translate(encode(n.body, 'base64'), chr(10), '')) order by n.place), '[]')
   from (
@@ -125,8 +124,7 @@ comment on function private.worker_policy_test is
   'with the facts about their runs; the files of the set with the first ones.';
 
 -- The findings of a test so far. It has the path of its plans: everybody who sees it sees them.
-create function private.found_in_plans(p_test public.provision_jobs) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.found_in_plans(p_test public.provision_jobs) returns jsonb language sql stable as $$
   with tested as materialized (
     select t.verdict, t.messages, j.id, j.number, j.module_path, j.finished_at, coalesce(a.status, case
       when j.type <> 'PLAN' then j.status end) as outcome

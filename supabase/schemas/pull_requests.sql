@@ -33,13 +33,12 @@ comment on column public.pull_requests.planned is 'The fingerprint of each modul
 comment on column public.pull_requests.merge_commit is 'The commit that merged it, as the provider says.';
 comment on column public.pull_requests.comment_id is 'The provider''s id of the comment with its results.';
 
-create function private.fork_words(p_commit text) returns text language sql immutable set search_path = '' as $$
+create function private.fork_words(p_commit text) returns text language sql immutable as $$
   select format('It comes from a fork: nothing runs until a member requests a plan of its commit %s.', p_commit)
 $$;
 
 -- The pull requests that a runner merges.
-create function private.pull_work(p_connection public.git_connections) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.pull_work(p_connection public.git_connections) returns jsonb language sql stable as $$
   select coalesce(jsonb_agg(jsonb_build_object('number', r.number, 'base', r.base, 'ref', format(
     case when p_connection.provider = 'gitlab' then 'refs/merge-requests/%s/head' else 'refs/pull/%s/head' end,
     r.number)) order by r.number), '[]')
@@ -49,7 +48,7 @@ $$;
 
 -- Judges a runner's findings about a pull request for each module of the repository.
 create function private.judge_pull(p_connection public.git_connections, p_pull public.pull_requests, p_found jsonb)
-returns setof private.git_finding language sql stable set search_path = '' as $$
+returns setof private.git_finding language sql stable as $$
   select m.id, m.path, p_pull.base, p_pull.head_commit, f.value ->> 'fingerprint', 'never',
     p_found ->> 'problem' is null and f.value ->> 'fingerprint' <> f.value ->> 'base_fingerprint'
       and f.value ->> 'fingerprint' is distinct from p_pull.planned ->> m.id::pg_catalog.text,
@@ -69,7 +68,7 @@ $$;
 -- Answers the deliveries of a pull request; one that no delivery announced was found by the poll.
 create function private.answer_pull(
   p_job public.provision_jobs, p_pull public.pull_requests, p_findings private.git_finding[], p_set uuid, p_problem text
-) returns void language plpgsql set search_path = '' as $$
+) returns void language plpgsql as $$
 begin
   if p_set is not null and not exists (select from public.git_deliveries as d where d.job_id = p_job.id
     and d.verdict = 'PENDING' and d.pull_request = p_pull.number) then
@@ -90,10 +89,8 @@ end;
 $$;
 
 -- ## what the provider lists
-
 -- Asks the provider for its open pull requests, where there is a token: a lost event is found by the poll.
-create function private.request_pulls(p_connection public.git_connections) returns void
-language sql set search_path = '' as $$
+create function private.request_pulls(p_connection public.git_connections) returns void language sql as $$
   insert into public.deliveries (org_id, rule_id, event, event_id, subject, title)
   select p_connection.org_id, p_connection.id, 'git.report', gen_random_uuid()::pg_catalog.text, 'pulls',
     'Open pull requests'
@@ -102,8 +99,7 @@ language sql set search_path = '' as $$
 $$;
 
 -- The pull request that a job was planned for.
-create function private.pull_of(p_job public.provision_jobs) returns public.pull_requests
-language sql stable set search_path = '' as $$
+create function private.pull_of(p_job public.provision_jobs) returns public.pull_requests language sql stable as $$
   select r from public.pull_requests as r
   where r.connection_id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid
     and r.number = (p_job.payload #>> '{options,git,pull_request}')::integer
@@ -111,7 +107,7 @@ $$;
 
 -- The newest finished plan of a module for a pull request; null where that plan is not of what it has now.
 create function private.current_pull_plan(p_pull public.pull_requests, p_module uuid) returns public.provision_jobs
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select j from public.provision_jobs as j
   where j.org_id = p_pull.org_id and j.module_id = p_module and j.type = 'PLAN'
     and j.payload #>> '{options,git,pull_request}' = p_pull.number::pg_catalog.text
@@ -121,14 +117,13 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Whether a job belongs to a pull request whose module is applied before the merge.
-create function private.is_applied_unmerged(p_job public.provision_jobs) returns boolean
-language sql stable set search_path = '' as $$
+create function private.is_applied_unmerged(p_job public.provision_jobs) returns boolean language sql stable as $$
   select coalesce(p_job.payload #> '{options,git,is_fork}', 'false') <> 'true' and exists (
     select from public.modules as m where m.id = p_job.module_id and (private.apply_mode(m)).apply = 'before_merge')
 $$;
 
 -- Refuses to apply the plan of a pull request, unless its module is applied before the merge and the plan is current.
-create function private.refuse_unmerged(p_plan bigint) returns void language plpgsql stable set search_path = '' as $$
+create function private.refuse_unmerged(p_plan bigint) returns void language plpgsql stable as $$
 declare
   v_plan public.provision_jobs;
   v_pull public.pull_requests;

@@ -13,8 +13,7 @@ comment on column private.plan_digests.digest is
   'Equal for plans of the same content that change the same: a script that an apply runs is content, and no change.';
 
 -- Keeps the digest of a plan apart from its result, which members read.
-create function private.note_plan_digest(p_plan public.provision_jobs) returns void
-language sql set search_path = '' as $$
+create function private.note_plan_digest(p_plan public.provision_jobs) returns void language sql as $$
   insert into private.plan_digests (job_id, digest)
   select p_plan.id, encode(sha256(convert_to(format('%s %s', p_plan.result ->> 'change_digest', m.fingerprint),
     'UTF8')), 'hex')
@@ -24,10 +23,9 @@ language sql set search_path = '' as $$
 $$;
 
 -- ## reviews
-
 -- Notes what the caller decides about the plan of a pull request.
 create function private.review_pull_plan(p_plan public.provision_jobs, p_decision text, p_comment text) returns void
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_pull public.pull_requests := private.pull_of(p_plan);
 begin
@@ -46,8 +44,7 @@ end;
 $$;
 
 -- The approvals of a plan by members who still have the right, and have not changed what they reviewed.
-create function private.reviews_of(p_plan bigint) returns setof public.approvals
-language sql stable set search_path = '' as $$
+create function private.reviews_of(p_plan bigint) returns setof public.approvals language sql stable as $$
   select a.* from public.approvals as a join public.provision_jobs as j on j.id = a.job_id
   where a.job_id = p_plan and a.decision = 'approve' and private.may('job.approve', a.org_id, j.module_path, a.user_id)
     and not private.is_own_change(j, a.user_id)
@@ -58,7 +55,7 @@ $$;
 -- content and change the same: who merges may resolve a conflict, or add something. Only its newest plan counts.
 create function private.reviewed_plan(p_plan public.provision_jobs)
 returns table (job_id bigint, pull_request integer, is_same boolean, approvals bigint, is_rejected boolean)
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select j.id, r.number, coalesce((select d.digest from private.plan_digests as d where d.job_id = j.id)
     = (select d.digest from private.plan_digests as d where d.job_id = p_plan.id), false), (
       select count(*) from private.reviews_of(j.id)), exists (select from public.approvals as a where a.job_id = j.id
@@ -79,7 +76,7 @@ $$;
 -- Counts the reviews of a pull request for the apply of its merge commit, where its plan is the same and nobody
 -- rejected it. The caller holds the state's lock.
 create function private.count_reviews(p_apply public.provision_jobs, p_plan public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_reviewed pg_catalog.record;
   v_review public.approvals;
@@ -102,8 +99,7 @@ begin
   end if;
   v_words := format('Reviewed on #%s, with the same content and changes.', v_reviewed.pull_request);
   for v_review in
-    select * from private.reviews_of(v_reviewed.job_id)
-  loop
+    select * from private.reviews_of(v_reviewed.job_id) loop
     exit when p_apply.status <> 'AWAITING_APPROVAL';
     insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, plan_sha256, signed_in)
     values (p_apply.org_id, p_apply.id, v_review.user_id, v_review.user_label, 'approve', v_words, p_apply.plan_sha256,
@@ -118,7 +114,7 @@ $$;
 
 -- The applies of a pull request's merge commit that wait for approval.
 create function private.waiting_merges(p_pull public.pull_requests) returns setof public.provision_jobs
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select j.* from public.provision_jobs as j
   where j.org_id = p_pull.org_id and j.status = 'AWAITING_APPROVAL' and j.type = 'APPLY'
     and j.payload #>> '{options,git,connection_id}' = p_pull.connection_id::pg_catalog.text
@@ -129,7 +125,7 @@ $$;
 -- Acts on the end of a pull request: its locks end, the reviews of one that was merged count for applies that
 -- wait already, and modules that it was applied to without a merge are planned from their branch again.
 create function private.end_pull(p_connection public.git_connections, p_number integer) returns void
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_pull public.pull_requests;
 begin
@@ -151,7 +147,6 @@ end;
 $$;
 
 -- ## before the merge
-
 create function private.apply_pull_request(p_connection uuid, p_number integer, p_module uuid default null)
 returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
@@ -193,8 +188,7 @@ comment on function private.apply_pull_request is
   'these modules to it until it is merged or closed. Operators.';
 
 -- Notes which commit a module has now, after an apply or a destroy that succeeded.
-create function private.note_applied(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
+create function private.note_applied(p_job public.provision_jobs) returns void language plpgsql as $$
 declare
   v_commit pg_catalog.text := case when p_job.type = 'APPLY'
     then coalesce(p_job.result ->> 'commit', p_job.payload #>> '{module,source,commit}') end;

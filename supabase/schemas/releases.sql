@@ -104,7 +104,7 @@ comment on column public.update_policies.ends_at is 'When it ends; the next day,
 
 -- Whether a window is open at that time.
 create function private.is_in_window(p_policy public.update_policies, p_at timestamptz) returns boolean
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable as $$
 declare
   v_local pg_catalog.timestamp := p_at at time zone p_policy.zone;
   v_is_overnight boolean := p_policy.ends_at < p_policy.begins_at;
@@ -119,14 +119,13 @@ end;
 $$;
 
 -- Whether an organisation's policy lets runners update now.
-create function private.may_update(p_org uuid) returns boolean language sql stable set search_path = '' as $$
+create function private.may_update(p_org uuid) returns boolean language sql stable as $$
   select coalesce((select p.mode = 'NOW' or p.mode = 'WINDOW' and private.is_in_window(p, now())
     from public.update_policies as p where p.org_id = p_org), false)
 $$;
 
 -- When the next window begins.
-create function private.next_window(p_policy public.update_policies) returns timestamptz
-language sql stable set search_path = '' as $$
+create function private.next_window(p_policy public.update_policies) returns timestamptz language sql stable as $$
   select min(d.at) from (
     select (((now() at time zone p_policy.zone)::pg_catalog.date + n) + p_policy.begins_at) at time zone p_policy.zone
       as at, extract(dow from (now() at time zone p_policy.zone)::pg_catalog.date + n)::integer as day
@@ -135,21 +134,19 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- ## rollouts
-
 -- Updates. A cloud-hosted runner is updated by a job that another one runs. A self-hosted runner that was started with
 -- the permission updates itself: the job is pinned to it, is given back when the process restarts, and ends when the
 -- new version claims it again. Rollouts: all outdated runners that a job can update get the newest release in waves:
 -- one, then a quarter, then the rest. A wave begins when the one before has succeeded; a failure pauses the rollout,
 -- and a person decides.
 -- The names of the files that a release has.
-create function private.release_files(p_version text) returns text[] language sql stable set search_path = '' as $$
+create function private.release_files(p_version text) returns text[] language sql stable as $$
   select array(select a ->> 'name' from public.worker_releases as r cross join jsonb_array_elements(r.artifacts) as a
     where r.version = p_version)
 $$;
 
 -- Whether every live instance of a runner may update itself, and the release has its file.
-create function private.updates_itself(p_worker uuid, p_version text) returns boolean
-language sql stable set search_path = '' as $$
+create function private.updates_itself(p_worker uuid, p_version text) returns boolean language sql stable as $$
   select coalesce(bool_and(coalesce(n.facts ->> 'self_update' = any (r.files), false)), false)
   from (select private.release_files(p_version) as files offset 0) as r
   cross join public.worker_instances as n join private.instance_liveness as i on i.instance_id = n.id
@@ -157,23 +154,21 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Whether a runner lets a job update it: one in a cloud always, one that updates itself only while it takes jobs.
-create function private.takes_updates(p_worker public.workers) returns boolean
-language sql immutable set search_path = '' as $$
+create function private.takes_updates(p_worker public.workers) returns boolean language sql immutable as $$
   select p_worker.type = 'cloud-hosted'
     or p_worker.type = 'self-hosted' and not (p_worker.is_draining or p_worker.is_disabled)
 $$;
 
 -- Runners that are older than a release and take updates, without a job about them.
 create function private.updatable_workers(p_org uuid, p_version text) returns setof public.workers
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select w.* from public.workers as w
   where w.org_id = p_org and w.removed_at is null and not w.cloud ? 'is_gone'
     and private.is_version_less(w.version, p_version) and private.takes_updates(w) and not private.is_state_in_use(w.id)
 $$;
 
 -- Runners older than the newest stable release that a job can update, without a job about them.
-create function private.outdated_workers(p_org uuid) returns setof public.workers
-language sql stable set search_path = '' as $$
+create function private.outdated_workers(p_org uuid) returns setof public.workers language sql stable as $$
   select w.* from private.updatable_workers(p_org, private.latest_version()) as w
   where w.type = 'cloud-hosted' or private.updates_itself(w.id, private.latest_version())
 $$;
@@ -181,7 +176,7 @@ $$;
 -- The job by which an instance of a self-hosted runner updates itself, not yet written.
 create function private.self_update_job(
   p_worker public.workers, p_version text, p_instance text, out v_job public.provision_jobs
-) language plpgsql set search_path = '' as $$
+) language plpgsql as $$
 begin
   v_job := private.lifecycle_job(p_worker, 'UPDATE_WORKER', null);
   v_job.pinned_worker_id := p_worker.id;
@@ -195,7 +190,7 @@ $$;
 
 -- The jobs that update a runner, not yet written: one, or one for each instance of a runner that updates itself.
 create function private.update_jobs(p_worker public.workers, p_version text) returns setof public.provision_jobs
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 begin
   if p_worker.type = 'cloud-hosted' then
     return next private.lifecycle_job(p_worker, 'UPDATE_WORKER', jsonb_build_object('version', p_version));
@@ -211,8 +206,7 @@ end;
 $$;
 
 -- Refuses to queue an update that no job can carry out.
-create function private.need_updatable(p_worker public.workers, p_version text) returns void
-language plpgsql set search_path = '' as $$
+create function private.need_updatable(p_worker public.workers, p_version text) returns void language plpgsql as $$
 begin
   perform private.refuse_second_lifecycle_job(p_worker.id);
   perform private.fail('RY404', format('There is no release %s, or it was withdrawn.', coalesce(p_version, 'yet')),
@@ -259,7 +253,7 @@ comment on function private.update_one_worker is
 
 -- Runners in waves: the first, a quarter of the others, the rest. More than 200 are several waves: the end of
 -- one job queues the whole of the next.
-create function private.plan_waves(p_workers uuid[]) returns jsonb language sql immutable set search_path = '' as $$
+create function private.plan_waves(p_workers uuid[]) returns jsonb language sql immutable as $$
   select jsonb_agg(w.ids order by w.first) from (
     select min(x.i) as first, jsonb_agg(x.id order by x.i) as ids from (
       select u.id, u.i, u.n, (row_number() over (partition by u.n order by u.i) - 1) / 200 as part from (
@@ -271,8 +265,7 @@ create function private.plan_waves(p_workers uuid[]) returns jsonb language sql 
 $$;
 
 -- Queues the jobs of a rollout's present wave, for those of its runners that still need one; returns how many.
-create function private.start_wave(p_rollout public.rollouts) returns integer
-language plpgsql set search_path = '' as $$
+create function private.start_wave(p_rollout public.rollouts) returns integer language plpgsql as $$
 declare
   v_job public.provision_jobs;
   v_count integer := 0;
@@ -281,8 +274,7 @@ begin
   for v_job in
     select u.* from private.updatable_workers(p_rollout.org_id, p_rollout.version) as w
     cross join lateral private.update_jobs(w, p_rollout.version) as u
-    where p_rollout.waves -> (p_rollout.wave - 1) ? w.id::pg_catalog.text order by w.id
-  loop
+    where p_rollout.waves -> (p_rollout.wave - 1) ? w.id::pg_catalog.text order by w.id loop
     v_job.rollout_id := p_rollout.id;
     v_job.created_by := p_rollout.created_by;
     v_job.created_by_label := p_rollout.created_by_label;
@@ -294,7 +286,7 @@ end;
 $$;
 
 -- Takes a rollout one step further: pause at a failure or when the release was withdrawn, the next wave, or done.
-create function private.advance_rollout(p_rollout uuid) returns void language plpgsql set search_path = '' as $$
+create function private.advance_rollout(p_rollout uuid) returns void language plpgsql as $$
 declare
   v_rollout public.rollouts;
   v_failed bigint;
@@ -334,7 +326,7 @@ $$;
 -- Starts a rollout of the newest release to these runners.
 create function private.start_rollout(
   p_org uuid, p_workers uuid[], p_by uuid, p_is_by_policy boolean, out v_rollout public.rollouts
-) language plpgsql set search_path = '' as $$
+) language plpgsql as $$
 begin
   insert into public.rollouts (org_id, version, wave, waves, created_by, created_by_label, is_by_policy)
   values (p_org, private.latest_version(), 0, private.plan_waves(p_workers), p_by, case when p_is_by_policy
@@ -365,24 +357,9 @@ comment on function private.update_outdated_workers is
   'Starts a rollout: UPDATE_WORKER jobs for the outdated runners that a job can update (cloud-hosted, or updating '
   'themselves), in waves. Admins.';
 
--- Resumes a runner whose update did not succeed.
-create function private.undrain_after_update(p_worker uuid) returns void language plpgsql set search_path = '' as $$
-begin
-  -- Also after an update without a last report: its runner takes jobs again. One that a person drained stays so.
-  update public.workers set is_draining = false, drain_reason = null
-  where id = p_worker and is_draining and drain_reason like 'Update to %' and removed_at is null;
-  if found then
-    perform private.refresh_worker_status(p_worker);
-    perform private.wake_worker(p_worker);
-  end if;
-end;
-$$;
-
 -- ## the policy
-
 -- A policy as pages and commands show it: its next window, and how many runners it concerns.
-create function private.policy_json(p_policy public.update_policies) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.policy_json(p_policy public.update_policies) returns jsonb language sql stable as $$
   select to_jsonb(p_policy) || jsonb_build_object('begins_at', to_char(p_policy.begins_at, 'HH24:MI'), 'ends_at',
     to_char(p_policy.ends_at, 'HH24:MI'),
     'next_window', case when p_policy.mode = 'WINDOW' then private.next_window(p_policy) end, 'is_open',
@@ -391,8 +368,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- An organisation's policy; until it has one, nothing is updated automatically.
-create function private.policy_of(p_org uuid) returns public.update_policies
-language sql stable set search_path = '' as $$
+create function private.policy_of(p_org uuid) returns public.update_policies language sql stable as $$
   select coalesce((select p from public.update_policies as p where p.org_id = p_org),
     (p_org, 'OFF', '{6,0}', '02:00', '05:00', 'UTC', '', now())::public.update_policies)
 $$;
@@ -434,7 +410,7 @@ comment on function private.set_update_policy is
   'Sets when outdated runners update automatically {mode: OFF, WINDOW or NOW, days, begins_at, ends_at, zone}. Admins.';
 
 -- Starts and continues rollouts where an organisation's update policy allows it now. Returns how many it started.
-create function private.sweep_update_policies() returns integer language plpgsql set search_path = '' as $$
+create function private.sweep_update_policies() returns integer language plpgsql as $$
 declare
   v_org pg_catalog.uuid;
   v_rollout public.rollouts;
@@ -470,8 +446,7 @@ end;
 $$;
 
 -- The consequences of a job about a runner: its record is removed, its identity is proven, its rollout continues.
-create function private.after_lifecycle_job(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
+create function private.after_lifecycle_job(p_job public.provision_jobs) returns void language plpgsql as $$
 begin
   if p_job.type = 'REMOVE_WORKER' and p_job.status = 'SUCCEEDED' then
     -- Taking the record out needs the routing lock alone, which the end of a job must not ask for: the sweep does it.
@@ -485,8 +460,14 @@ begin
     perform private.note_identity((select w.cloud_identity_id from public.workers as w
       where w.id = p_job.target_worker_id), p_job);
   end if;
-  perform private.undrain_after_update(p_job.target_worker_id)
-  where p_job.type = 'UPDATE_WORKER' and p_job.status in ('FAILED', 'CANCELLED');
+  if p_job.type = 'UPDATE_WORKER' and p_job.status in ('FAILED', 'CANCELLED') then
+    -- Its runner takes jobs again, also after an update without a last report. One that a person drained stays so.
+    update public.workers set is_draining = false, drain_reason = null
+    where id = p_job.target_worker_id and is_draining and drain_reason like 'Update to %' and removed_at is null;
+    if found then
+      perform private.refresh_worker_status(p_job.target_worker_id), private.wake_worker(p_job.target_worker_id);
+    end if;
+  end if;
   if p_job.rollout_id is not null then perform private.advance_rollout(p_job.rollout_id); end if;
 end;
 $$;

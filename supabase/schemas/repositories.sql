@@ -2,8 +2,7 @@
 -- pages and commands show of both.
 
 -- The link between a module and its repository, as pages and commands show it.
-create function private.module_git_json(p_module public.modules) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.module_git_json(p_module public.modules) returns jsonb language sql stable as $$
   select jsonb_build_object('id', m.id, 'path', m.path, 'is_on', coalesce(g.is_on, true), 'branch', coalesce(g.branch,
     m.source ->> 'ref'), 'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths), '[]'),
     'apply', a.apply, 'apply_from', a.apply_from, 'watched', coalesce(to_jsonb(g.watched), '[]'), 'seen_commit',
@@ -17,8 +16,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- A connection as pages and commands show it, with its modules.
-create function private.connection_json(p_connection public.git_connections) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.connection_json(p_connection public.git_connections) returns jsonb language sql stable as $$
   select to_jsonb(p_connection) - array['heads', 'work_digest'] || jsonb_build_object('modules', (
     select coalesce(jsonb_agg(private.module_git_json(m) order by m.path), '[]')
     from private.modules_of_connection(p_connection) as m), 'last_report', (
@@ -28,7 +26,7 @@ $$;
 
 -- A connection that the caller may use so, locked as the end of a reading locks it: first its state, then its row.
 create function private.my_connection(p_connection uuid, p_verb text, out v_connection public.git_connections)
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_seen pg_catalog.text[];
 begin
@@ -46,7 +44,7 @@ $$;
 
 -- Writes a connection with the fields changed that a specification names.
 create function private.save_connection(p_connection public.git_connections, p_spec jsonb)
-returns public.git_connections language plpgsql set search_path = '' as $$
+returns public.git_connections language plpgsql as $$
 declare
   v_new public.git_connections;
 begin
@@ -164,8 +162,7 @@ comment on function private.list_git_connections is
   'Repositories with their state and their modules: branch, watched paths, the commits seen and applied. Members.';
 
 -- A delivery as pages and commands show it: with the numbers of the job that decided it, and of those that it led to.
-create function private.delivery_json(p_delivery public.git_deliveries) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.delivery_json(p_delivery public.git_deliveries) returns jsonb language sql stable as $$
   select to_jsonb(p_delivery) || jsonb_build_object('job_number', private.job_number(p_delivery.job_id), 'jobs', array(
     select private.job_number(m.job_id) from private.set_members as m
     where m.set_id = any (p_delivery.set_ids) and m.job_id is not null order by 1 limit 100))
@@ -242,8 +239,7 @@ comment on function private.move_module_folder is
   'settings of the module stay. Operators.';
 
 -- Describes the link between a module and its connected repository; null where its repository is not connected.
-create function private.module_repository(p_module public.modules) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.module_repository(p_module public.modules) returns jsonb language sql stable as $$
   select private.module_git_json(p_module) || jsonb_build_object('repository', c.repository, 'error', c.error,
     'connection_id', c.id)
   from public.git_connections as c where c.org_id = p_module.org_id and c.removed_at is null
@@ -253,7 +249,7 @@ $$;
 -- The RESOLVE job that will read the repository after this moment: one that is queued, or a new one. Null where no
 -- module uses the repository. Routed as the jobs of its first module: that runner fetches the repository anyway.
 create function private.request_resolve(p_connection public.git_connections, p_reason text) returns bigint
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_module public.modules;
   v_job public.provision_jobs;
@@ -281,7 +277,7 @@ $$;
 
 -- The same for somebody who waits for it: refused where no module uses the repository.
 create function private.need_resolve(p_connection public.git_connections, p_reason text, out v_job bigint)
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 begin
   v_job := private.request_resolve(p_connection, p_reason);
   perform private.fail('RY409', 'No module uses this repository.',
@@ -292,7 +288,7 @@ $$;
 -- Plans modules at a commit as one set, each from this fingerprint's content; the sweep places those in use.
 create function private.plan_commit(
   p_connection public.git_connections, p_modules uuid[], p_contents text[], p_git jsonb, p_options jsonb, p_label text
-) returns uuid language plpgsql set search_path = '' as $$
+) returns uuid language plpgsql as $$
 declare
   v_set public.job_sets;
 begin

@@ -77,9 +77,8 @@ comment on table public.role_bindings is
 comment on column public.role_bindings.role is 'A built-in role or one of the organisation''s own; never owner.';
 
 -- ## who may do what
-
 -- The verbs of a role, of which each reads; none for a name that means nothing.
-create function private.verbs_of(p_org uuid, p_role text) returns text[] language sql stable set search_path = '' as $$
+create function private.verbs_of(p_org uuid, p_role text) returns text[] language sql stable as $$
   select coalesce((select r.verbs || array(select v.verb from private.role_verbs as v where v.role = 'viewer')
       from public.roles as r where r.org_id = p_org and r.name = p_role),
     (select array_agg(v.verb) from private.role_verbs as v where v.role = p_role), '{}')
@@ -88,7 +87,7 @@ $$;
 -- The bindings of a member or a service account, and those of the member's teams. Teams by
 -- claim count while the provider has confirmed the person lately.
 create function private.bindings_of(p_org uuid, p_subject uuid) returns setof public.role_bindings
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select b.* from public.role_bindings as b
   where b.org_id = p_org and (p_subject in (b.user_id, b.account_id) or b.team_id in (
     select t.team_id from public.team_members as t where t.org_id = p_org and t.user_id = p_subject
@@ -97,7 +96,7 @@ $$;
 
 -- The bindings by which somebody may do this at a path; for an act on the organisation itself, those at the top.
 create function private.bindings_for(p_verb text, p_org uuid, p_path text, p_subject uuid)
-returns setof public.role_bindings language sql stable set search_path = '' as $$
+returns setof public.role_bindings language sql stable as $$
   select b.* from private.bindings_of(p_org, p_subject) as b
   where private.is_at_or_below(coalesce(p_path, ''), b.path) and p_verb = any (private.verbs_of(p_org, b.role))
 $$;
@@ -135,8 +134,7 @@ end;
 $$;
 
 -- Whether a path of an organisation is among these prefixes or below one; without prefixes everything is.
-create function private.is_seen(p_org uuid, p_path text, p_seen text[]) returns boolean
-language plpgsql stable set search_path = '' as $$
+create function private.is_seen(p_org uuid, p_path text, p_seen text[]) returns boolean language plpgsql stable as $$
 begin
   return p_seen is null or exists (select from unnest(p_seen) as s (above)
     where p_org || ':' || p_path = s.above or starts_with(p_org || ':' || p_path, s.above || '/'));
@@ -144,7 +142,7 @@ end;
 $$;
 
 -- The prefixes of a member of this organisation; null for one who sees all of it.
-create function private.seen(p_org uuid) returns text[] language plpgsql stable set search_path = '' as $$
+create function private.seen(p_org uuid) returns text[] language plpgsql stable as $$
 begin
   if private.my_role(p_org) <= 'viewer' or p_org in (select private.my_org_ids('module.read')) then
     return null;
@@ -154,16 +152,14 @@ end;
 $$;
 
 -- Whether the caller sees what is at a path; what has no path, only those who see the whole organisation.
-create function private.may_see(p_org uuid, p_path text) returns boolean
-language plpgsql stable set search_path = '' as $$
+create function private.may_see(p_org uuid, p_path text) returns boolean language plpgsql stable as $$
 begin
   return p_org in (select private.my_org_ids()) and private.is_seen(p_org, p_path, private.seen(p_org));
 end;
 $$;
 
 -- The path of a module as the caller may read it: texts about other modules name it.
-create function private.shown_path(p_org uuid, p_path text) returns text
-language plpgsql stable set search_path = '' as $$
+create function private.shown_path(p_org uuid, p_path text) returns text language plpgsql stable as $$
 begin
   return case when private.caller_kind() = 'system' or private.may_see(p_org, p_path) then p_path
     else 'a module you may not see' end;
@@ -178,8 +174,7 @@ create policy "Members see their organisation's own roles" on public.roles
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 
 -- Whether a member may do this at a path: by the role of the membership, or by a binding.
-create function private.may(p_verb text, p_org uuid, p_path text, p_user uuid) returns boolean
-language sql stable set search_path = '' as $$
+create function private.may(p_verb text, p_org uuid, p_path text, p_user uuid) returns boolean language sql stable as $$
   select exists (select from public.memberships as m where m.org_id = p_org and m.user_id = p_user
     and (m.role <= private.least_role(p_verb)
       or exists (select from private.bindings_for(p_verb, p_org, p_path, p_user))))
@@ -187,28 +182,25 @@ $$;
 
 -- The same for a service account.
 create function private.account_may(p_verb text, p_org uuid, p_path text, p_account uuid) returns boolean
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select exists (select from public.service_accounts as a where a.org_id = p_org and a.id = p_account
     and a.removed_at is null and not a.is_disabled and (a.role <= private.least_role(p_verb)
       or exists (select from private.bindings_for(p_verb, p_org, p_path, p_account))))
 $$;
 
 -- Whether a member may do this somewhere in the organisation.
-create function private.may_anywhere(p_verb text, p_org uuid, p_user uuid) returns boolean
-language sql stable set search_path = '' as $$
+create function private.may_anywhere(p_verb text, p_org uuid, p_user uuid) returns boolean language sql stable as $$
   select private.may(p_verb, p_org, '', p_user) or exists (
     select from private.bindings_of(p_org, p_user) as b where p_verb = any (private.verbs_of(p_org, b.role)))
 $$;
 
 -- Refuses the caller who may do this nowhere in the organisation; the paths are checked once they are known.
-create function private.need_anywhere(p_verb text, p_org uuid) returns void
-language sql stable set search_path = '' as $$
+create function private.need_anywhere(p_verb text, p_org uuid) returns void language sql stable as $$
   select private.need(p_verb, p_org) where not private.may_anywhere(p_verb, p_org, private.caller_id())
 $$;
 
 -- The members and teams that may do this at a path, for a person who may not: at most five names.
-create function private.holders(p_verb text, p_org uuid, p_path text) returns text
-language sql stable set search_path = '' as $$
+create function private.holders(p_verb text, p_org uuid, p_path text) returns text language sql stable as $$
   with holder as (
     select 1 as place, 'the team ' || t.name as name from public.role_bindings as b
       join public.teams as t on t.id = b.team_id
@@ -228,20 +220,8 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- ## giving and taking
-
--- Refuses a role that does not exist.
-create function private.need_role(p_org uuid, p_role text, out v_verbs text[])
-language plpgsql stable set search_path = '' as $$
-begin
-  v_verbs := private.verbs_of(p_org, p_role);
-  perform private.fail('RY404', format('There is no role "%s".', left(p_role, 100)),
-    'List them with list_roles, or under Settings → Roles.') where v_verbs = '{}' or p_role = 'guest';
-end;
-$$;
-
 -- Refuses the caller unless they may grant roles at a path and have every one of these verbs there themselves.
-create function private.need_to_grant(p_org uuid, p_path text, p_verbs text[]) returns void
-language sql stable set search_path = '' as $$
+create function private.need_to_grant(p_org uuid, p_path text, p_verbs text[]) returns void language sql stable as $$
   select private.need('role.grant', p_org, p_path);
   select private.need(v.verb, p_org, p_path) from unnest(p_verbs) as v (verb)
 $$;
@@ -249,15 +229,14 @@ $$;
 -- Refuses the caller unless they have every verb of this role in the whole organisation, and of these bindings where
 -- they count: a person who gives a role, or changes how an account signs in, may act with it.
 create function private.need_verbs_of(p_org uuid, p_role text, p_bindings public.role_bindings[] default '{}')
-returns void language sql stable set search_path = '' as $$
+returns void language sql stable as $$
   select private.need(v.verb, p_org, g.path) from (
     select null as path, p_role as role union all select b.path, b.role from unnest(p_bindings) as b) as g
   cross join lateral unnest(private.verbs_of(p_org, g.role)) as v (verb)
 $$;
 
 -- The name of a member, a team or a service account of the organisation; refuses anything else.
-create function private.subject_name(p_org uuid, p_kind text, p_id uuid, out v_name text)
-language plpgsql stable set search_path = '' as $$
+create function private.subject_name(p_org uuid, p_kind text, p_id uuid, out v_name text) language plpgsql stable as $$
 begin
   v_name := case p_kind
     when 'member' then (select m.email from public.memberships as m where m.org_id = p_org and m.user_id = p_id)
@@ -274,10 +253,13 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_binding public.role_bindings;
   v_name pg_catalog.text;
+  v_verbs pg_catalog.text[] := private.verbs_of(p_org, p_role);
 begin
   perform private.need('role.grant', p_org, p_path);
   perform private.need_target(p_org, p_path);
-  perform private.need_to_grant(p_org, p_path, private.need_role(p_org, p_role));
+  perform private.fail('RY404', format('There is no role "%s".', left(p_role, 100)),
+    'List them with list_roles, or under Settings → Roles.') where v_verbs = '{}' or p_role = 'guest';
+  perform private.need_to_grant(p_org, p_path, v_verbs);
   v_name := private.subject_name(p_org, p_kind, p_subject);
   insert into public.role_bindings (org_id, path, role, user_id, team_id, account_id, created_by)
   values (p_org, p_path, p_role, case p_kind when 'member' then p_subject end,
@@ -317,8 +299,7 @@ $$;
 comment on function private.revoke_role is 'Takes a role away that was given at a path. Admins.';
 
 -- The name of a binding's member, team or service account.
-create function private.binding_name(p_binding public.role_bindings) returns text
-language sql stable set search_path = '' as $$
+create function private.binding_name(p_binding public.role_bindings) returns text language sql stable as $$
   select coalesce(
     (select m.email from public.memberships as m where m.org_id = p_binding.org_id and m.user_id = p_binding.user_id),
     (select t.name from public.teams as t where t.id = p_binding.team_id),
@@ -326,7 +307,6 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- ## who has access
-
 create function private.list_access(p_org uuid, p_path text) returns jsonb
 language sql stable security definer set search_path = '' as $$
   select private.need_seen(p_org, p_path);
@@ -390,7 +370,6 @@ $$;
 comment on function private.my_verbs is 'What the caller may do at a path. Members.';
 
 -- ## teams
-
 create function private.create_team(p_org uuid, p_name text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -410,7 +389,7 @@ $$;
 comment on function private.create_team is 'Creates a team without members. Admins.';
 
 -- A team that the caller may change, locked.
-create function private.my_team(p_team uuid, out v_team public.teams) language plpgsql set search_path = '' as $$
+create function private.my_team(p_team uuid, out v_team public.teams) language plpgsql as $$
 begin
   select * into v_team from public.teams where id = p_team
     and org_id in (select private.my_org_ids('module.read')) for update;
@@ -451,7 +430,6 @@ comment on function private.set_team_member is
   'Puts a member into a team or takes them out; the caller needs every verb that the team has. Admins.';
 
 -- ## own roles
-
 create function private.list_roles(p_org uuid) returns jsonb
 language sql stable security definer set search_path = '' as $$
   select private.need('organization.read', p_org);
@@ -509,8 +487,7 @@ $$;
 comment on function private.delete_role is 'Deletes a role of the organisation that nobody has. Admins.';
 
 -- Whether the caller may do this at a path: by their role in the organisation, or by a binding there or above.
-create function private.is_allowed(p_verb text, p_org uuid, p_path text) returns boolean
-language plpgsql stable set search_path = '' as $$
+create function private.is_allowed(p_verb text, p_org uuid, p_path text) returns boolean language plpgsql stable as $$
 begin
   return private.token_allows(p_verb, p_path) and (private.my_role(p_org) <= private.least_role(p_verb)
     or exists (select from private.bindings_for(p_verb, p_org, p_path, private.caller_id())));
@@ -520,7 +497,7 @@ $$;
 -- Refuses the caller unless they may do this in the organisation, at this path. Every public call asks it. An act on
 -- the organisation itself names no path.
 create function private.need(p_verb text, p_org uuid, p_path text default null) returns void
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable as $$
 declare
   v_role public.member_role := private.my_role(p_org);
 begin
@@ -551,8 +528,7 @@ end;
 $$;
 
 -- Refuses a path that the caller does not see like one that does not exist.
-create function private.need_seen(p_org uuid, p_path text default '') returns text[]
-language plpgsql stable set search_path = '' as $$
+create function private.need_seen(p_org uuid, p_path text default '') returns text[] language plpgsql stable as $$
 declare
   v_seen pg_catalog.text[];
 begin
@@ -566,7 +542,7 @@ end;
 $$;
 
 -- Refuses a path at which there is neither a module nor a group.
-create function private.need_target(p_org uuid, p_path text) returns void language sql stable set search_path = '' as $$
+create function private.need_target(p_org uuid, p_path text) returns void language sql stable as $$
   select private.fail('RY422', 'Name a module or a group.',
     'Write its whole path, such as platform/network; "" is all modules.') where p_path is null;
   select private.fail('RY404', format('There is no module or group "%s".', left(p_path, 200)),

@@ -1,7 +1,7 @@
 -- Control of rollouts and releases: pause, resume, abort, withdraw.
 
 -- Pauses the rollouts of a withdrawn release and cancels its updates that have not begun.
-create function private.stop_updates(p_version text) returns void language plpgsql set search_path = '' as $$
+create function private.stop_updates(p_version text) returns void language plpgsql as $$
 declare
   v_rollout pg_catalog.uuid;
   v_job pg_catalog.record;
@@ -16,8 +16,7 @@ begin
   for v_job in select j.id, j.org_id, j.target_worker_id from public.provision_jobs as j
     where j.type = 'UPDATE_WORKER' and j.status = 'QUEUED' and j.target_worker_id is not null
       and j.payload #>> '{lifecycle,version}' = p_version
-    order by j.target_worker_id, j.id
-  loop
+    order by j.target_worker_id, j.id loop
     perform private.lock_state(v_job.org_id, v_job.target_worker_id);
     if exists (select from private.live_jobs as q where q.job_id = v_job.id and q.stage <> 'RUNNING' for update) then
       perform private.end_job(v_job.id, 'CANCELLED', 'cancelled', 'system', null, 'system',
@@ -46,7 +45,7 @@ comment on function private.withdraw_release is 'Withdraws a release: nothing is
 
 -- Pauses, resumes or aborts a rollout.
 create function private.set_rollout(p_rollout uuid, p_from public.rollout_status[], p_to public.rollout_status)
-returns jsonb language plpgsql set search_path = '' as $$
+returns jsonb language plpgsql as $$
 declare
   v_rollout public.rollouts;
   v_job bigint;

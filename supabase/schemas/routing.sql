@@ -130,10 +130,8 @@ end;
 $$;
 
 -- ## lanes
-
 -- Whether some runner of the organisation, or a shared one, refuses some types; only then is the type part of the lane.
-create function private.is_choosy_about_types(p_org uuid) returns boolean
-language plpgsql stable set search_path = '' as $$
+create function private.is_choosy_about_types(p_org uuid) returns boolean language plpgsql stable as $$
 begin
   return exists (select from public.workers as w
       where w.org_id = p_org and w.removed_at is null and w.accepted_job_types is not null)
@@ -143,8 +141,7 @@ end;
 $$;
 
 -- The nearest path at or above a module's that some runner is assigned to; "" for none, and for no module.
-create function private.nearest_scope(p_org uuid, p_path text) returns text
-language plpgsql stable set search_path = '' as $$
+create function private.nearest_scope(p_org uuid, p_path text) returns text language plpgsql stable as $$
 declare
   v_prefixes pg_catalog.text[] := private.path_prefixes(coalesce(p_path, ''));
   v_scope pg_catalog.text;
@@ -155,21 +152,8 @@ begin
 end;
 $$;
 
--- The runner that a job is about, where it could take the job itself: being pinned to it, or serving everything.
-create function private.excluded_worker(p_job public.provision_jobs) returns uuid
-language plpgsql stable set search_path = '' as $$
-begin
-  if p_job.target_worker_id is null then return null; end if;
-  return (
-    select w.id from public.workers as w where w.id = p_job.target_worker_id and (w.id = p_job.pinned_worker_id
-      or w.is_assigned_to_all_modules or exists (
-        select from public.worker_assignments as a where a.worker_id = w.id and a.path = '')));
-end;
-$$;
-
 -- The requirements of a job on its runner: its lane, without a number.
-create function private.lane_needs(p_job public.provision_jobs) returns private.lanes
-language plpgsql stable set search_path = '' as $$
+create function private.lane_needs(p_job public.provision_jobs) returns private.lanes language plpgsql stable as $$
 declare
   v_needs private.lanes;
 begin
@@ -180,7 +164,13 @@ begin
   v_needs.job_type := case when private.is_choosy_about_types(p_job.org_id) then p_job.type end;
   v_needs.pinned_worker_id := p_job.pinned_worker_id;
   v_needs.pinned_instance_name := p_job.pinned_instance_name;
-  v_needs.excluded_worker_id := private.excluded_worker(p_job);
+  if p_job.target_worker_id is not null then
+    -- The runner that a job is about, where it could take the job itself: being pinned to it, or serving everything.
+    v_needs.excluded_worker_id := (
+      select w.id from public.workers as w where w.id = p_job.target_worker_id and (w.id = p_job.pinned_worker_id
+        or w.is_assigned_to_all_modules or exists (
+          select from public.worker_assignments as a where a.worker_id = w.id and a.path = '')));
+  end if;
   v_needs.engine := p_job.payload #>> '{module,engine}';
   v_needs.engine_version := nullif(trim(p_job.payload #>> '{module,engine_version}'), '');
   -- A runner that updates itself needs no rights in a cloud.
@@ -193,7 +183,7 @@ $$;
 
 -- Creates these lanes, with the runners that may serve them, in one join: fitted one by one, the lanes of 200 groups
 -- took seconds with 5,000 runners.
-create function private.make_lanes(p_needs private.lanes[]) returns void language plpgsql set search_path = '' as $$
+create function private.make_lanes(p_needs private.lanes[]) returns void language plpgsql as $$
 declare
   v_made integer[];
 begin
@@ -219,7 +209,7 @@ end;
 $$;
 
 -- The lanes for these needs, in their order; created where a need is the first of its kind.
-create function private.lanes_for(p_needs private.lanes[]) returns integer[] language plpgsql set search_path = '' as $$
+create function private.lanes_for(p_needs private.lanes[]) returns integer[] language plpgsql as $$
 declare
   v_lanes integer[];
 begin
@@ -245,7 +235,7 @@ end;
 $$;
 
 -- The lane of a job.
-create function private.lane_of(p_job public.provision_jobs) returns integer language plpgsql set search_path = '' as $$
+create function private.lane_of(p_job public.provision_jobs) returns integer language plpgsql as $$
 begin
   return (private.lanes_for(array[private.lane_needs(p_job)]))[1];
 end;
@@ -254,7 +244,7 @@ $$;
 -- The runners that a lane looks at first: of the nearest ones some from a random place on, so that it does not ring the
 -- same ones for every job, then in order. So many that it finds a few idle ones among many that are busy.
 create function private.first_choices(p_lane integer, p_count integer) returns table (worker_id uuid, distance smallint)
-language plpgsql volatile set search_path = '' as $$
+language plpgsql volatile as $$
 declare
   v_from pg_catalog.uuid := gen_random_uuid();
   v_nearest smallint := (select min(lw.distance) from private.lane_workers as lw where lw.lane_id = p_lane);
@@ -272,8 +262,7 @@ end;
 $$;
 
 -- Whether a version meets one part of a requirement, such as >=1.10 or ~> 1.10; null when either cannot be read.
-create function private.is_requirement_met(p_version text, p_part text) returns boolean
-language plpgsql immutable set search_path = '' as $$
+create function private.is_requirement_met(p_version text, p_part text) returns boolean language plpgsql immutable as $$
 declare
   v_match pg_catalog.text[] := regexp_match(trim(p_part), '^(~>|==|>=|<=|!=|>|<|=)?\s*v?([0-9][0-9A-Za-z.+-]*)$');
   v_have pg_catalog.text := private.version_key(p_version);
@@ -294,8 +283,7 @@ end;
 $$;
 
 -- Whether an engine's version is one that a module accepts: the same rules as the runner's own check.
-create function private.meets_requirement(p_version text, p_required text) returns boolean
-language sql immutable set search_path = '' as $$
+create function private.meets_requirement(p_version text, p_required text) returns boolean language sql immutable as $$
   -- A constraint that cannot be read here is left to the runner, which refuses it and explains why.
   select coalesce(bool_and(coalesce(private.is_requirement_met(p_version, r.part), true)), true)
   from regexp_split_to_table(coalesce(nullif(trim(p_required), ''), '>=0'), ',') as r (part)
@@ -304,7 +292,7 @@ $$;
 -- Names what an instance lacks now to run a lane's jobs: null for nothing, else cloud_missing, engine_preparing,
 -- engine_missing, engine_version or degraded.
 create function private.shortfall(p_lane private.lanes, p_offer private.offer) returns text
-language plpgsql immutable set search_path = '' as $$
+language plpgsql immutable as $$
 begin
   -- Rights in a cloud count once they were reported; an engine counts as present while nothing was reported.
   if p_lane.cloud is not null and not coalesce(p_offer.clouds ? p_lane.cloud, false) then
@@ -332,8 +320,7 @@ $$;
 -- Rings the processes that would be given a lane's jobs now: slots enough for so many jobs (100 at most), or for those
 -- that are ready (20 at most: who becomes full rings on), and one process more. Nobody waits for a ring: each heartbeat
 -- is answered with "there is work".
-create function private.wake_lane(p_lane integer, p_jobs integer default null) returns void
-language plpgsql set search_path = '' as $$
+create function private.wake_lane(p_lane integer, p_jobs integer default null) returns void language plpgsql as $$
 declare
   v_jobs integer := least(100, coalesce(p_jobs, (
     select count(*) from (
@@ -349,8 +336,7 @@ begin
     cross join lateral (
       select * from private.lane_instances as i where i.lane_id = p_lane and i.worker_id = a.worker_id offset 0
     ) as i
-    where i.is_willing and i.free > 0 and private.shortfall(v_lane, i.offer) is null
-  loop
+    where i.is_willing and i.free > 0 and private.shortfall(v_lane, i.offer) is null loop
     -- One that is farther away would be refused.
     exit when v_idle.distance > v_nearest;
     perform private.wake('worker:' || v_idle.worker_id, 'wake', jsonb_build_object('instance', v_idle.instance_id));
@@ -362,7 +348,7 @@ end;
 $$;
 
 -- Rings for what a runner left in lanes when it had no slot for more: the others may have been full when it came.
-create function private.ring_on(p_lanes integer[]) returns void language plpgsql set search_path = '' as $$
+create function private.ring_on(p_lanes integer[]) returns void language plpgsql as $$
 begin
   perform private.wake_lane(l.id) from private.ready_lanes as l
   where l.id = any (p_lanes) and private.may_wake('lane:' || l.id, interval '50 milliseconds') limit 3;
@@ -370,7 +356,7 @@ end;
 $$;
 
 -- Wakes the runners of a runner's lanes that have a ready job: after it came, or for those who may take its place.
-create function private.wake_lanes_of(p_worker uuid) returns void language plpgsql set search_path = '' as $$
+create function private.wake_lanes_of(p_worker uuid) returns void language plpgsql as $$
 begin
   -- Each holds a lock until the commit, and a shared runner is in the lanes of everybody.
   perform private.wake_lane(l.id) from private.lane_workers as lw join private.ready_lanes as l on l.id = lw.lane_id
@@ -382,7 +368,7 @@ $$;
 -- the runner is assigned nearer than that, or when the job is about the runner.
 -- Ready jobs that may be in the wrong lane after a change of a runner; those that share their next lane together.
 create function private.misplaced_jobs(p_org uuid, p_worker uuid) returns table (first_job bigint, jobs bigint[])
-language sql stable set search_path = '' as $$
+language sql stable as $$
   with lane as materialized (
     select l.id, l.scope, (l.job_type is null) = private.is_choosy_about_types(l.org_id) as is_of_another_kind,
       l.scope <> '' and not exists (
@@ -419,7 +405,7 @@ $$;
 
 -- After a change of a runner or its assignments: its lanes, and the ready jobs that belong to another one now. The
 -- caller holds the routing lock alone.
-create function private.reroute(p_org uuid, p_worker uuid) returns void language plpgsql set search_path = '' as $$
+create function private.reroute(p_org uuid, p_worker uuid) returns void language plpgsql as $$
 begin
   delete from private.lane_workers as lw where lw.worker_id = p_worker;
   insert into private.lane_workers (worker_id, lane_id, distance, instance_name)
@@ -440,11 +426,10 @@ end;
 $$;
 
 -- ## next in state
-
 -- Next in state: of the jobs that act on one state, one at a time is ready or runs; the others wait behind it. A call
 -- that changes a state's queue holds the state's lock, and makes the most urgent waiting job the next one.
 -- Puts a job at the end of its lane and wakes the runners of that lane.
-create function private.make_ready(p_job bigint) returns void language plpgsql set search_path = '' as $$
+create function private.make_ready(p_job bigint) returns void language plpgsql as $$
 declare
   v_job public.provision_jobs;
   v_lane integer;
@@ -459,14 +444,16 @@ end;
 $$;
 
 -- Makes the most urgent waiting job of a state, whose lock the caller holds, its next one, if it has none.
-create function private.refresh_next(p_state uuid) returns void language plpgsql set search_path = '' as $$
+create function private.refresh_next(p_state uuid) returns void language plpgsql as $$
 declare
   v_next pg_catalog.record;
   v_current bigint;
 begin
   select q.job_id, q.priority, q.not_before_at into v_next from private.live_jobs as q
   where q.state_key = p_state and q.stage = 'WAITING' order by q.priority, q.job_id limit 1;
-  if v_next.job_id is null or private.is_state_locked(p_state) then return; end if;
+  if v_next.job_id is null or exists (select from private.locked_states as l where l.state_key = p_state) then
+    return;
+  end if;
   select q.job_id into v_current from private.live_jobs as q where q.state_key = p_state and q.stage <> 'WAITING';
   if v_current is not null then
     -- Somebody more urgent takes the place of one that has not begun; one that runs is never displaced.
@@ -507,8 +494,7 @@ comment on view private.job_states is 'What its state''s queue and its lane need
 comment on column private.job_states.payload is 'Engine and cloud are in it.';
 
 -- Locks a job and the queue of its state, if it can at once and the job's row has not changed since it was read.
-create function private.try_lock_job(p_job private.live_jobs) returns boolean
-language plpgsql set search_path = '' as $$
+create function private.try_lock_job(p_job private.live_jobs) returns boolean language plpgsql as $$
 begin
   -- The row is read again behind the lock: meanwhile it may have been given back, taken by another or displaced.
   return private.try_lock_state(p_job.org_id, p_job.state_key) and exists (
@@ -518,14 +504,13 @@ end;
 $$;
 
 -- Refuses to queue a job that would wait for ever for a runner that was removed.
-create function private.need_pinned_runner(p_worker uuid) returns void language sql stable set search_path = '' as $$
+create function private.need_pinned_runner(p_worker uuid) returns void language sql stable as $$
   select private.fail('RY409', format('The runner that it is pinned to, "%s", was removed.', w.name),
     'Nothing could run it. Enqueue a new job; a module that is pinned to it must be pinned to another one, or to none.')
   from public.workers as w where w.id = p_worker and w.removed_at is not null
 $$;
 
 -- ## shared runners
-
 -- Shared runners: they belong to no organisation, are managed with the installation's service key, and serve the
 -- organisations that the installation and the organisation itself allow.
 
@@ -579,15 +564,14 @@ comment on function private.set_shared_runners is
 -- Shared runners: they come from the installation's file, belong to no organisation, and are changed by its
 -- administrator alone.
 -- The organisations that a shared runner works for, by their short names; none for everybody.
-create function private.shared_orgs(p_worker uuid) returns jsonb language sql stable set search_path = '' as $$
+create function private.shared_orgs(p_worker uuid) returns jsonb language sql stable as $$
   select coalesce(jsonb_agg(o.slug order by o.slug), '[]')
     from private.shared_worker_orgs as s join public.organizations as o on o.id = s.org_id
     where s.worker_id = p_worker
 $$;
 
 -- Says for whom a shared runner works; nobody named is everybody. The caller holds the routing lock alone.
-create function private.set_shared_orgs(p_worker uuid, p_slugs text[]) returns void
-language sql set search_path = '' as $$
+create function private.set_shared_orgs(p_worker uuid, p_slugs text[]) returns void language sql as $$
   select private.fail('RY404', format('There is no organisation "%s".', s), 'Write its short name, as in its address.')
   from unnest(p_slugs) as s where not exists (select from public.organizations as o where o.slug = s);
   delete from private.shared_worker_orgs where worker_id = p_worker;
@@ -596,8 +580,7 @@ language sql set search_path = '' as $$
 $$;
 
 -- A shared runner by its name, with its row held.
-create function private.need_shared_worker(p_name text, out v_worker public.workers)
-language plpgsql set search_path = '' as $$
+create function private.need_shared_worker(p_name text, out v_worker public.workers) language plpgsql as $$
 begin
   select * into v_worker from public.workers where is_shared and lower(name) = lower(trim(p_name))
     and removed_at is null
@@ -605,12 +588,5 @@ begin
   if v_worker.id is null then
     perform private.fail('RY404', format('There is no shared runner "%s".', left(p_name, 200)));
   end if;
-end;
-$$;
-
--- Whether a job that is over has left the state locked.
-create function private.is_state_locked(p_state uuid) returns boolean language plpgsql stable set search_path = '' as $$
-begin
-  return exists (select from private.locked_states as l where l.state_key = p_state);
 end;
 $$;

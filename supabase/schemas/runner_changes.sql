@@ -78,7 +78,7 @@ comment on function private.set_shared_worker is
 
 -- Drains, resumes, disables or enables a locked runner, and notifies everybody; sessions_ended only tells them.
 create function private.set_worker_flags(p_worker public.workers, p_action text, p_reason text) returns jsonb
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_reason pg_catalog.text := nullif(trim(p_reason), '');
 begin
@@ -230,8 +230,7 @@ $$;
 comment on function private.unassign_worker is 'Removes an assignment. Running jobs continue. Admins.';
 
 -- Takes a runner out of service for good: tokens, sessions, assignments, jobs. The record stays for the history.
-create function private.retire_worker(p_worker uuid, p_reason text) returns void
-language plpgsql set search_path = '' as $$
+create function private.retire_worker(p_worker uuid, p_reason text) returns void language plpgsql as $$
 declare
   v_job pg_catalog.record;
 begin
@@ -251,8 +250,7 @@ begin
     union all
     select q.job_id, q.state_key, null from public.provision_jobs as j join private.live_jobs as q on q.job_id = j.id
     where j.status = 'QUEUED' and j.pinned_worker_id = p_worker
-    order by state_key
-  loop
+    order by state_key loop
     if private.lose_job(v_job.job_id, 'The runner was removed.') = 'requeued' and v_job.pinned_worker_id = p_worker then
       perform private.lose_job(v_job.job_id, 'The runner was removed.');
     end if;
@@ -281,8 +279,7 @@ comment on function private.remove_worker is
   'Removes a runner that was started by you: its sessions end, its jobs are requeued or flagged. Admins.';
 
 -- One of the changes that change_runners makes.
-create function private.change_runner(p_worker uuid, p_change text, p_options jsonb) returns void
-language plpgsql set search_path = '' as $$
+create function private.change_runner(p_worker uuid, p_change text, p_options jsonb) returns void language plpgsql as $$
 declare
   v_labels pg_catalog.text[];
 begin
@@ -316,8 +313,7 @@ begin
   where coalesce(cardinality(p_workers), 0) not between 1 and 200;
   for v_worker in
     select w.* from public.workers as w
-    where w.id = any (p_workers) and w.org_id = p_org and w.removed_at is null order by w.id
-  loop
+    where w.id = any (p_workers) and w.org_id = p_org and w.removed_at is null order by w.id loop
     -- One that refuses keeps the others from nothing, and says why.
     begin
       perform private.change_runner(v_worker.id, p_change, p_options);
@@ -335,8 +331,7 @@ comment on function private.change_runners is
   'changed and which refused, and why. Options: reason, labels. Operators; each change asks for its own role.';
 
 -- Refuses settings of a runner that make no sense.
-create function private.check_worker_options(p_org uuid, p_options jsonb) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.check_worker_options(p_org uuid, p_options jsonb) returns void language plpgsql stable as $$
 declare
   v_path pg_catalog.text;
 begin
@@ -410,7 +405,7 @@ comment on function private.deploy_worker is
   'image, version and a runner''s settings. Admins.';
 
 -- Retires the records of runners that were removed from the cloud.
-create function private.sweep_removals() returns integer language plpgsql set search_path = '' as $$
+create function private.sweep_removals() returns integer language plpgsql as $$
 declare
   v_worker pg_catalog.record;
   v_count integer := 0;

@@ -94,7 +94,7 @@ end;
 $$;
 
 -- The same for one organisation; null for a member who sees every runner.
-create function private.seen_workers(p_org uuid) returns uuid[] language plpgsql stable set search_path = '' as $$
+create function private.seen_workers(p_org uuid) returns uuid[] language plpgsql stable as $$
 begin
   return case when private.seen(p_org) is not null then array(select private.my_workers()) end;
 end;
@@ -140,15 +140,14 @@ comment on column public.worker_instances.last_error is
   'The last problem that it reported. None of a shared runner, which everybody sees: it may reveal another''s job.';
 
 -- How many jobs an instance runs at a time: as many as its runner may, or fewer as the process reports; at least one.
-create function private.slots_of(p_capacity integer, p_facts jsonb) returns integer
-language plpgsql immutable set search_path = '' as $$
+create function private.slots_of(p_capacity integer, p_facts jsonb) returns integer language plpgsql immutable as $$
 begin
   return least(p_capacity, greatest(1, coalesce((p_facts ->> 'capacity')::integer, p_capacity)));
 end;
 $$;
 
 -- Tells a runner's instances how many jobs it may run now.
-create function private.refresh_slots(p_worker uuid) returns void language sql set search_path = '' as $$
+create function private.refresh_slots(p_worker uuid) returns void language sql as $$
   update public.worker_instances as i set capacity = private.slots_of(w.capacity, i.facts) from public.workers as w
   where w.id = p_worker and i.worker_id = p_worker and i.capacity <> private.slots_of(w.capacity, i.facts)
 $$;
@@ -201,14 +200,13 @@ comment on table public.worker_events is 'What happened to runners: connected, o
 -- Writes one event of a runner.
 create function private.record_worker_event(
   p_worker uuid, p_event text, p_reason text default null, p_instance text default null
-) returns void language sql set search_path = '' as $$
+) returns void language sql as $$
   insert into public.worker_events (org_id, is_shared, worker_id, instance_name, event, reason)
   select w.org_id, w.is_shared, w.id, p_instance, p_event, p_reason from public.workers as w where w.id = p_worker
 $$;
 
 -- Finds a runner that the caller may change, with the routing lock and its row held. Shared runners are refused.
-create function private.lock_worker(p_worker uuid, p_verb text, out v_worker public.workers)
-language plpgsql set search_path = '' as $$
+create function private.lock_worker(p_worker uuid, p_verb text, out v_worker public.workers) language plpgsql as $$
 begin
   select * into v_worker from public.workers where id = p_worker and removed_at is null
     and (is_shared or org_id in (select private.my_org_ids('module.read')));
@@ -226,7 +224,7 @@ $$;
 
 -- Refuses an assignment to nothing, or outside of the runner's service account.
 create function private.check_assignment_path(p_org uuid, p_path text, p_account uuid) returns void
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select private.need_target(p_org, p_path);
   select private.fail('RY422', format('The runner''s service account serves only %s.', a.path),
     'A service account must be in the same group as the modules, or above them.')
@@ -234,15 +232,13 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- The options without some of them; anything but an object is left as it is, for check_worker_options to refuse.
-create function private.runner_settings(p_options jsonb, p_without text[]) returns jsonb
-language sql immutable set search_path = '' as $$
+create function private.runner_settings(p_options jsonb, p_without text[]) returns jsonb language sql immutable as $$
   select case jsonb_typeof(p_options) when 'object' then p_options - p_without when 'null' then '{}'
     else coalesce(p_options, '{}') end
 $$;
 
 -- Refuses a runner, as it would now be, that serves anything outside of its service account, or has no account.
-create function private.check_account_scope(p_worker public.workers) returns void
-language sql stable set search_path = '' as $$
+create function private.check_account_scope(p_worker public.workers) returns void language sql stable as $$
   -- The runner's row has waited for a removal of the account.
   select private.fail('RY404', 'There is no such service account.', 'It was removed in this moment.')
   from public.service_accounts as s where s.id = p_worker.service_account_id and s.removed_at is not null;
@@ -257,8 +253,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- A JSON list of job types; null for all of them.
-create function private.job_types(p_value jsonb) returns public.job_type[]
-language plpgsql stable set search_path = '' as $$
+create function private.job_types(p_value jsonb) returns public.job_type[] language plpgsql stable as $$
 begin
   perform private.fail('RY422', 'A runner must take at least one type of job.', 'Disable it, if it should take none.')
   where p_value = '[]';
@@ -272,7 +267,7 @@ $$;
 
 -- Writes a runner record from checked options.
 create function private.insert_worker(p_org uuid, p_name text, p_type public.worker_type, p_options jsonb)
-returns public.workers language plpgsql set search_path = '' as $$
+returns public.workers language plpgsql as $$
 declare
   v_worker public.workers;
 begin
@@ -320,14 +315,14 @@ comment on function private.path_runners is
   '200 at most, and how many there are. Members.';
 
 -- Returns why a runner cannot claim jobs when all of its fresh instances report that they lack something. Else null.
-create function private.degraded_words(p_worker uuid) returns text language sql stable set search_path = '' as $$
+create function private.degraded_words(p_worker uuid) returns text language sql stable as $$
   select 'Degraded: ' || left(min(i.facts #>> '{degraded,reason}'), 300)
   from public.worker_instances as i join private.instance_liveness as l on l.instance_id = i.id and l.is_fresh
   where i.worker_id = p_worker having bool_and(coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false))
 $$;
 
 -- Writes a runner's status where it has changed, with an event. Nothing is written otherwise.
-create function private.refresh_worker_status(p_worker uuid) returns void language plpgsql set search_path = '' as $$
+create function private.refresh_worker_status(p_worker uuid) returns void language plpgsql as $$
 declare
   v_worker public.workers;
   v_new pg_catalog.record;
@@ -356,7 +351,7 @@ $$;
 
 -- The status of a runner, and why.
 create function private.derive_worker_status(p_worker uuid) returns table (status public.worker_status, reason text)
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select
     l.status,
     case
@@ -382,7 +377,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- The newest stable release that was not withdrawn.
-create function private.latest_version() returns text language plpgsql stable set search_path = '' as $$
+create function private.latest_version() returns text language plpgsql stable as $$
 begin
   return (
     select r.version from public.worker_releases as r where r.channel = 'stable' and r.withdrawn_at is null

@@ -14,7 +14,7 @@ comment on type private.cron is
 
 -- The values of one field: *, 5, 1-5, */10, 1-5/2, names, and lists of these; null when it is not one.
 create function private.cron_field(p_field text, p_least integer, p_most integer, p_names text[]) returns integer[]
-language plpgsql immutable set search_path = '' as $$
+language plpgsql immutable as $$
 declare
   v_part pg_catalog.text;
   v_match pg_catalog.text[];
@@ -39,8 +39,7 @@ end;
 $$;
 
 -- The five fields of a time as lists. Refuses what cannot be read, by the name of the field.
-create function private.parse_cron(p_cron text, out v_cron private.cron)
-language plpgsql immutable set search_path = '' as $$
+create function private.parse_cron(p_cron text, out v_cron private.cron) language plpgsql immutable as $$
 declare
   v_fields pg_catalog.text[];
 begin
@@ -71,7 +70,7 @@ $$;
 
 -- When a clock in that zone shows this time: once, also where it never does; of two the first, or both.
 create function private.instants(p_local timestamp, p_zone text, p_has_both boolean) returns timestamptz[]
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable as $$
 declare
   v_at pg_catalog.timestamptz := p_local at time zone p_zone;
   v_early pg_catalog.timestamptz := v_at - interval '3 hours';
@@ -84,8 +83,7 @@ end;
 $$;
 
 -- Whether a time is due on this day at all.
-create function private.is_cron_day(p_cron private.cron, p_day date) returns boolean
-language plpgsql immutable set search_path = '' as $$
+create function private.is_cron_day(p_cron private.cron, p_day date) returns boolean language plpgsql immutable as $$
 declare
   v_is_day boolean := extract(day from p_day)::integer = any (p_cron.days);
   v_is_weekday boolean := extract(dow from p_day)::integer = any (p_cron.weekdays);
@@ -97,7 +95,7 @@ $$;
 
 -- The first time after an instant; null when there is none.
 create function private.next_time(p_cron private.cron, p_zone text, p_after timestamptz) returns timestamptz
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable as $$
 declare
   v_from pg_catalog.timestamp := date_trunc('hour', (p_after at time zone p_zone) - interval '3 hours');
   v_day pg_catalog.date := v_from::pg_catalog.date;
@@ -122,7 +120,7 @@ end;
 $$;
 
 -- A time in words, such as "Weekdays at 07:30"; itself, where words would be longer.
-create function private.cron_words(p_cron text) returns text language plpgsql immutable set search_path = '' as $$
+create function private.cron_words(p_cron text) returns text language plpgsql immutable as $$
 declare
   v_fields pg_catalog.text[] := regexp_split_to_array(trim(p_cron), '\s+');
   v_cron private.cron := private.parse_cron(p_cron);
@@ -208,8 +206,7 @@ $$;
 comment on function private.preview_schedule is 'A time in words, and the next five times in that zone. Members.';
 
 -- A schedule as pages and commands show it.
-create function private.schedule_json(p_schedule public.schedules) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.schedule_json(p_schedule public.schedules) returns jsonb language sql stable as $$
   select to_jsonb(p_schedule) || jsonb_build_object('words', private.cron_words(p_schedule.cron),
     'next_local', to_char(p_schedule.next_at at time zone p_schedule.zone, 'Dy DD Mon, HH24:MI'),
     'modules', (select count(*) from private.modules_below(p_schedule.org_id, p_schedule.path)),
@@ -217,22 +214,20 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- The verbs that such jobs need at the path of a schedule: a plan may be applied by its module's auto-apply.
-create function private.verbs_to_fire(p_type public.job_type) returns text[]
-language sql immutable set search_path = '' as $$
+create function private.verbs_to_fire(p_type public.job_type) returns text[] language sql immutable as $$
   select case p_type when 'DRIFT' then array['job.plan'] when 'DESTROY' then array['job.apply', 'schedule.destroy']
     else array['job.apply'] end
 $$;
 
 -- Refuses the caller unless they may run what the schedule runs.
-create function private.need_to_fire(p_schedule public.schedules) returns void
-language sql stable set search_path = '' as $$
+create function private.need_to_fire(p_schedule public.schedules) returns void language sql stable as $$
   select private.need(v.verb, p_schedule.org_id, p_schedule.path)
   from unnest(private.verbs_to_fire(p_schedule.type)) as v (verb)
 $$;
 
 -- A schedule with the fields changed that a specification names, and its next time. Refuses what could not run.
 create function private.checked_schedule(p_schedule public.schedules, p_spec jsonb) returns public.schedules
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable as $$
 declare
   v_new public.schedules;
 begin
@@ -287,8 +282,7 @@ comment on function private.create_schedule is
   'A schedule {path, type, cron, zone, is_on, reason}: DRIFT, PLAN, APPLY, DESTROY. Operators; admins to destroy.';
 
 -- A schedule that the caller may change, locked.
-create function private.my_schedule(p_schedule uuid, out v_schedule public.schedules)
-language plpgsql set search_path = '' as $$
+create function private.my_schedule(p_schedule uuid, out v_schedule public.schedules) language plpgsql as $$
 begin
   select * into v_schedule from public.schedules where id = p_schedule
     and private.may_see(org_id, path) for update;
@@ -335,11 +329,10 @@ comment on function private.list_schedules is
   'Schedules with words, next time and last run; with a path those of the module or group and groups above. Members.';
 
 -- ## runs
-
 -- Makes a run of a schedule: a set of its modules, without those whose job of the run before is not finished.
 create function private.fire_schedule(
   p_schedule public.schedules, p_started_by uuid default null, out v_set public.job_sets
-) language plpgsql set search_path = '' as $$
+) language plpgsql as $$
 declare
   v_modules pg_catalog.uuid[];
 begin
@@ -384,8 +377,7 @@ comment on function private.run_schedule is 'Runs a schedule now; its next time 
 
 -- Whether a schedule that is due runs: not in the name of somebody who may not start its jobs any more. It is paused
 -- then; or left out once, where the author's provider has only not confirmed lately what it says about them.
-create function private.is_fired(p_schedule public.schedules) returns boolean
-language plpgsql set search_path = '' as $$
+create function private.is_fired(p_schedule public.schedules) returns boolean language plpgsql as $$
 declare
   v_lost pg_catalog.text := (select v.verb from unnest(private.verbs_to_fire(p_schedule.type)) as v (verb)
     where p_schedule.created_by is not null
@@ -412,7 +404,7 @@ end;
 $$;
 
 -- Runs what is due, each once however long it has been due, the longest waiting first; two hundred at a time.
-create function private.sweep_schedules() returns integer language plpgsql set search_path = '' as $$
+create function private.sweep_schedules() returns integer language plpgsql as $$
 declare
   v_schedule public.schedules;
   v_count integer := 0;
@@ -424,8 +416,7 @@ begin
   where s.is_on and s.last_run_at > now() + interval '5 minutes';
   for v_schedule in
     select * from public.schedules as s where s.is_on and s.next_at <= now() order by s.next_at
-      limit 200 for update skip locked
-  loop
+      limit 200 for update skip locked loop
     begin
       if private.is_fired(v_schedule) then perform private.fire_schedule(v_schedule); end if;
       update public.schedules as s set last_run_at = now(),

@@ -4,7 +4,6 @@
 -- time, so revoking is immediate.
 
 -- ## tokens
-
 -- Tokens with which runners sign in. Only their bcrypt hashes are here; the edge function verifies them.
 
 create table private.worker_tokens (
@@ -33,7 +32,7 @@ comment on view private.live_tokens is 'Tokens that open sessions: neither revok
 
 -- Stores the hash of a new token.
 create function private.add_token(p_worker uuid, p_hash text, p_hint text, p_expires_at timestamptz) returns uuid
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_id pg_catalog.uuid;
 begin
@@ -48,15 +47,13 @@ end;
 $$;
 
 -- A token's record without its hash.
-create function private.token_json(p_token private.worker_tokens) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.token_json(p_token private.worker_tokens) returns jsonb language sql stable as $$
   select to_jsonb(p_token) - 'hash' || jsonb_build_object('is_live',
     exists (select from private.live_tokens as t where t.id = p_token.id))
 $$;
 
 -- Ends a runner's tokens, and the sessions that they opened, at a time, where they do not end before it.
-create function private.expire_tokens(p_worker uuid, p_at timestamptz) returns void
-language sql set search_path = '' as $$
+create function private.expire_tokens(p_worker uuid, p_at timestamptz) returns void language sql as $$
   update private.worker_tokens as t set expires_at = least(t.expires_at, p_at)
   where t.worker_id = p_worker and t.revoked_at is null;
   update private.sessions as s set expires_at = t.expires_at from private.worker_tokens as t
@@ -81,8 +78,7 @@ begin
     where t.worker_id = p_worker and t.revoked_at is null and t.id not in (
       select o.id from private.worker_tokens as o where o.worker_id = p_worker and o.revoked_at is null
         order by o.created_at desc limit 1)
-    returning t.*
-  loop
+    returning t.* loop
     perform private.end_sessions(p_worker, null, v_token.id, 'its token was revoked');
   end loop;
   -- On its own line: in a where clause it would be called for every row, and add a token each time.
@@ -173,7 +169,6 @@ comment on function private.worker_token_hashes is
   'Hashes of a runner''s live tokens, two at most, to be verified outside of the database. Edge functions only.';
 
 -- ## sessions
-
 create table private.sessions (
   id uuid primary key default gen_random_uuid(),
   worker_id uuid not null references public.workers (id) on delete cascade,
@@ -202,7 +197,7 @@ comment on column private.sessions.expires_at is 'When the token that opened it 
 
 -- Ends sessions of a runner, an instance, a token or a service account. Their next call is refused with the reason.
 create function private.end_sessions(p_worker uuid, p_instance uuid, p_credential uuid, p_reason text) returns integer
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_count integer;
 begin
@@ -225,10 +220,8 @@ end;
 $$;
 
 -- ## opening
-
 -- Whether the token of a session is still good, or its service account with the credentials of then.
-create function private.is_credential_live(p_session private.sessions) returns boolean
-language sql stable set search_path = '' as $$
+create function private.is_credential_live(p_session private.sessions) returns boolean language sql stable as $$
   select exists (select from private.live_tokens as t where t.id = p_session.token_id)
     or exists (select from public.service_accounts as a join public.workers as w on w.service_account_id = a.id
       where a.id = p_session.service_account_id and w.id = p_session.worker_id and a.removed_at is null
@@ -237,7 +230,7 @@ $$;
 
 -- The session that an executor of an ended one speaks for, while its credential is good. Null where it ended, too.
 create function private.attempt_session(p_session private.sessions, p_job bigint, p_attempt integer) returns uuid
-language sql stable set search_path = '' as $$
+language sql stable as $$
   -- A change belongs to its attempt, whatever became of the runner's process; before it, only the session that took
   -- the job over counts. Where the attempt has no job any more, the fence refuses it, and its state can be handed over.
   select case when q.job_id is null then p_session.id
@@ -254,7 +247,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- The session that the calling executor or engine speaks for although its own has ended. Null for everybody else.
-create function private.executor_session() returns uuid language plpgsql stable set search_path = '' as $$
+create function private.executor_session() returns uuid language plpgsql stable as $$
 declare
   v_claims pg_catalog.jsonb := private.jwt();
 begin
@@ -269,7 +262,7 @@ $$;
 
 -- Refuses a second process while the first is fresh. The same process (boot id) may always return.
 create function private.refuse_second_process(p_worker public.workers, p_instance text, p_boot_id uuid) returns void
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_other pg_catalog.record;
 begin
@@ -292,7 +285,7 @@ $$;
 -- Ends the sessions that a new one replaces.
 create function private.take_over(
   p_worker public.workers, p_instance public.worker_instances, p_session uuid, p_boot_id uuid
-) returns void language plpgsql set search_path = '' as $$
+) returns void language plpgsql as $$
 begin
   -- The same process keeps its jobs when it returns; another process does not inherit what it did not start.
   update private.live_jobs as q set session_id = p_session from private.sessions as s
@@ -306,8 +299,7 @@ end;
 $$;
 
 -- Refuses facts about a host that cannot be read, or that are too much with what its instance told before.
-create function private.check_facts(p_facts jsonb, p_instance uuid) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.check_facts(p_facts jsonb, p_instance uuid) returns void language plpgsql stable as $$
 begin
   if jsonb_typeof(p_facts) <> 'object' or coalesce(p_facts ->> 'capacity', '1') !~ '^[0-9]{1,6}$'
     or jsonb_typeof(coalesce(nullif(p_facts -> 'engines', 'null'), '{}')) <> 'object'
@@ -325,7 +317,7 @@ $$;
 -- Records the connection: instance, first heartbeat, status.
 create function private.announce_instance(
   p_worker public.workers, p_instance uuid, p_session uuid, p_boot_id uuid, p_facts jsonb
-) returns void language plpgsql set search_path = '' as $$
+) returns void language plpgsql as $$
 begin
   perform private.check_facts(p_facts, p_instance);
   update public.worker_instances as i set
@@ -430,15 +422,14 @@ comment on type private.runner is
 
 -- The calling runner, from the session id in its token alone. Refuses ended sessions and removed runners; an executor
 -- in the middle of a change outlives its session.
-create function private.this_runner() returns private.runner language plpgsql stable set search_path = '' as $$
+create function private.this_runner() returns private.runner language plpgsql stable as $$
 declare
   v_runner private.runner;
   v_claims pg_catalog.jsonb := private.jwt();
   v_session pg_catalog.uuid := v_claims ->> 'sid';
   v_as pg_catalog.uuid;
   v_reason pg_catalog.text;
-begin
-  loop
+begin loop
     select coalesce(v_as, s.id), w.id, s.instance_id, w.org_id, w.name, w.status, not (w.is_disabled or w.is_draining),
       v_claims ->> 'role' in ('executor', 'engine')
     into v_runner
@@ -479,14 +470,12 @@ $$;
 comment on function private.worker_close_session is 'A runner''s process ends: it is OFFLINE at once, not after 60 s.';
 
 -- ## the fence
-
 -- The fence: which attempt of a job a caller may speak for. Every call of a runner or an executor about a job passes
 -- it; it is what makes requeueing safe, and what lets an attempt that was out of contact return before a person
 -- released it.
 -- Refuses an executor (a process that a runner started for one job) or an engine (what that job runs) that names
 -- another job or attempt than its token does. Asked of those alone: runner.is_for_one_job.
-create function private.check_scope(p_job bigint, p_attempt integer) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.check_scope(p_job bigint, p_attempt integer) returns void language plpgsql stable as $$
 declare
   v_claims pg_catalog.jsonb := private.jwt();
 begin
@@ -499,7 +488,7 @@ $$;
 
 -- A job of the runner's organisation, or once given to it. Null for every other, as for one that does not exist.
 create function private.known_job(p_runner private.runner, p_job bigint) returns public.provision_jobs
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select j.* from public.provision_jobs as j
   where j.id = p_job and (j.org_id = p_runner.org_id or exists (
     select from public.job_events as e where e.job_id = j.id and e.event = 'claimed'
@@ -508,7 +497,7 @@ $$;
 
 -- The attempt that holds a job has returned before a person released it: it continues, and its end counts.
 create function private.resume_held(p_runner private.runner, p_job bigint, p_attempt integer) returns void
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_job public.provision_jobs;
 begin
@@ -529,7 +518,7 @@ $$;
 -- Locks a job of this instance; the attempt that holds it continues, if it is the caller. Whether this session has
 -- the attempt now: the fence for its end.
 create function private.lock_attempt(p_runner private.runner, p_job bigint, p_attempt integer) returns boolean
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_attempt integer;
   v_stage private.job_stage;
@@ -550,7 +539,7 @@ $$;
 
 -- An attempt that the calling runner has; null when it has not. An executor may only name its own.
 create function private.live_attempt(p_runner private.runner, p_job bigint, p_attempt integer) returns private.live_jobs
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable as $$
 declare
   v_live private.live_jobs;
 begin
@@ -565,7 +554,7 @@ $$;
 
 -- The day on which this runner claimed an attempt, which is the day of its log; null if it never did.
 create function private.claimed_day(p_runner private.runner, p_job bigint, p_attempt integer) returns date
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable as $$
 begin
   return (select (e.at at time zone 'utc')::pg_catalog.date from public.job_events as e
     where e.job_id = p_job and e.attempt = p_attempt and e.event = 'claimed' and e.actor_id = p_runner.worker_id
@@ -575,7 +564,7 @@ $$;
 
 -- The fence: the attempt that has the job, if it is this session's, or this instance's while a person has to decide.
 create function private.fenced_job(p_runner private.runner, p_job bigint, p_attempt integer) returns private.live_jobs
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable as $$
 declare
   v_live private.live_jobs := private.live_attempt(p_runner, p_job, p_attempt);
 begin
@@ -591,7 +580,7 @@ $$;
 
 -- The place of a lost attempt's log, for a week: a person who decides about its state reads what it did.
 create function private.late_place(p_runner private.runner, p_job bigint, p_attempt integer, p_is_late boolean)
-returns private.live_jobs language plpgsql stable set search_path = '' as $$
+returns private.live_jobs language plpgsql stable as $$
 declare
   v_place private.live_jobs;
 begin
@@ -607,7 +596,7 @@ $$;
 
 -- The running attempt behind the fence, locked for what the call has to write.
 create function private.owned_job(p_runner private.runner, p_job bigint, p_attempt integer) returns private.live_jobs
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 begin
   perform private.lock_attempt(p_runner, p_job, p_attempt);
   return private.fenced_job(p_runner, p_job, p_attempt);

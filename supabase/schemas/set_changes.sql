@@ -61,8 +61,7 @@ $$;
 comment on function private.cancel_set is 'Cancels what waits of a set; what runs, finishes. Operators.';
 
 -- The failed jobs of a set that may be retried, as many as one call accepts.
-create function private.failed_jobs(p_set uuid) returns table (job_id bigint, module_id uuid)
-language sql stable set search_path = '' as $$
+create function private.failed_jobs(p_set uuid) returns table (job_id bigint, module_id uuid) language sql stable as $$
   select j.id, j.module_id from private.set_members as m
   cross join lateral (select * from public.provision_jobs as j where j.id = m.job_id offset 0) as j
   join public.modules as o on o.id = j.module_id and o.deleted_at is null
@@ -115,7 +114,6 @@ $$;
 comment on function private.retry_set is 'Retries what failed of a set; retries take its place. Operators.';
 
 -- ## reviews
-
 -- Reviews: all plans of a set on one page, in the steps of their order. A member applies all of them or some: the saved
 -- plans become one ordered set of applies, each of exactly the plan that was reviewed. Jobs of a set that wait for
 -- approval are approved in the same act. An apply of a plan continues the set of plans: its previews and what waited
@@ -127,7 +125,7 @@ create function private.review_rows(p_set public.job_sets) returns table (
   module_id uuid, module_path text, step integer, job_id bigint, job_number bigint, status public.job_status,
   summary jsonb, is_preview boolean, message text, awaited_id bigint, apply_number bigint,
   apply_status public.job_status, decision text)
-language sql stable set search_path = '' as $$
+language sql stable as $$
   with recursive place (id, step) as (
     select m.module_id, 1 from private.set_members as m where m.set_id = p_set.id and m.waits_for = '{}'
     union
@@ -178,7 +176,7 @@ comment on function private.set_review is
 -- Starts an ordered set that applies these reviewed plans of another set.
 create function private.apply_plans(
   p_plans public.job_sets, p_modules uuid[], p_jobs bigint[], out v_set public.job_sets
-) language plpgsql set search_path = '' as $$
+) language plpgsql as $$
 begin
   perform private.refuse_second_set(p_plans.org_id, 'APPLY', p_plans.path);
   insert into public.job_sets (org_id, type, path, options, created_by, created_by_label)
@@ -242,8 +240,7 @@ comment on function private.confirm_set is
 
 -- Cancels what waits of a cancelled set, so many jobs at most, and closes one that is done; one that fails costs nobody
 -- else theirs. Returns how many jobs it looked at.
-create function private.try_close(p_set public.job_sets, p_limit integer) returns integer
-language plpgsql set search_path = '' as $$
+create function private.try_close(p_set public.job_sets, p_limit integer) returns integer language plpgsql as $$
 declare
   v_count integer := 0;
 begin
@@ -262,7 +259,7 @@ end;
 $$;
 
 -- Places jobs of sets, a batch for each organisation; cancels what waits of cancelled ones; closes what is done.
-create function private.sweep_sets() returns integer language plpgsql set search_path = '' as $$
+create function private.sweep_sets() returns integer language plpgsql as $$
 declare
   v_set public.job_sets;
   v_count integer := 0;
@@ -275,8 +272,7 @@ begin
     select distinct on (s.org_id, s.type, s.options, s.created_by, s.created_by_label) s.* from public.job_sets as s
     where s.finished_at is null and s.cancelled_at is null and coalesce(s.starts_at <= now(), true)
       and exists (select from private.placeable_members as m where m.set_id = s.id offset 0)
-    order by s.org_id, s.type, s.options, s.created_by, s.created_by_label, s.created_at) as o order by random()
-  loop
+    order by s.org_id, s.type, s.options, s.created_by, s.created_by_label, s.created_at) as o order by random() loop
     v_left := least(50 - coalesce((v_used ->> v_set.org_id::pg_catalog.text)::integer, 0), 200 - v_count);
     continue when v_left <= 0;
     v_left := private.try_place(v_set, v_left);

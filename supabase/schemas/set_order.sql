@@ -9,10 +9,8 @@
 -- value that is only planned is a preview and is never applied; one whose value is not known yet waits for an apply.
 
 -- ## order
-
 -- Adds modules to a new set, with the order between them.
-create function private.add_members(p_set public.job_sets, p_modules uuid[]) returns void
-language sql set search_path = '' as $$
+create function private.add_members(p_set public.job_sets, p_modules uuid[]) returns void language sql as $$
   with edge as materialized (
     select case when p_set.type = 'DESTROY' then d.producer_id else d.consumer_id end as after_id,
       case when p_set.type = 'DESTROY' then d.consumer_id else d.producer_id end as before_id
@@ -32,7 +30,7 @@ $$;
 
 -- The members of a set that wait for the apply of others, with those others, in words.
 create function private.waits_for_apply(p_set uuid) returns table (consumer_id uuid, producer_id uuid, words text)
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select o.consumer_id, o.producer_id, format('Waits for %s: %s.', p.path, string_agg(format('`%s` %s', o.output,
     o.words), ', ' order by o.output))
   from (select distinct o.consumer_id, o.producer_id, o.output, o.words from private.open_bindings as o
@@ -87,8 +85,7 @@ $$;
 
 -- Continues a set after the end of a job: what waited for it is placed, or left out when it did not succeed. The caller
 -- has the lock of the job's state.
-create function private.follow_in_set(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
+create function private.follow_in_set(p_job public.provision_jobs) returns void language plpgsql as $$
 declare
   v_set public.job_sets;
 begin
@@ -112,7 +109,7 @@ end;
 $$;
 
 -- Replaces a job by its retry in their sets.
-create function private.follow_retry() returns trigger language plpgsql set search_path = '' as $$
+create function private.follow_retry() returns trigger language plpgsql as $$
 declare
   v_set pg_catalog.uuid := (select m.set_id from private.set_members as m where m.job_id = new.retry_of);
 begin
@@ -128,10 +125,9 @@ create trigger follow_retry after insert on public.provision_jobs for each row w
   execute function private.follow_retry();
 
 -- ## placing jobs
-
 -- Enqueues a job for each of these members with the same options. The caller holds their states' locks.
 create function private.add_alike_jobs(p_like public.job_sets, p_options jsonb, p_sets uuid[], p_modules uuid[])
-returns void language plpgsql set search_path = '' as $$
+returns void language plpgsql as $$
 declare
   v_jobs bigint[] := private.add_module_jobs(p_like.org_id, p_like.type, p_modules, null, p_options
     || jsonb_build_object('created_by', p_like.created_by, 'created_by_label', p_like.created_by_label)
@@ -146,8 +142,7 @@ end;
 $$;
 
 -- Whether a plan of a member is a preview: a plan of the set changes an input of it, or it is an output of a preview.
-create function private.is_preview(p_set uuid, p_module uuid) returns boolean
-language plpgsql stable set search_path = '' as $$
+create function private.is_preview(p_set uuid, p_module uuid) returns boolean language plpgsql stable as $$
 begin
   return exists (select from private.open_bindings as o where o.set_id = p_set and o.consumer_id = p_module) or exists (
     select from public.module_bindings as b
@@ -160,7 +155,7 @@ $$;
 
 -- Enqueues a job for each of these members, all of sets that ask for the same. The caller holds their states' locks.
 create function private.add_set_jobs(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_part pg_catalog.record;
 begin
@@ -172,8 +167,7 @@ begin
     cross join lateral (
       select m.*, p_like.type = 'PLAN' and private.is_preview(m.set_id, m.module_id) as is_preview
       from private.set_members as m where m.set_id = w.set_id and m.module_id = w.module_id offset 0) as m
-    group by m.plan_job_id, m.is_preview
-  loop
+    group by m.plan_job_id, m.is_preview loop
     perform private.check_saved_plan(p_like.org_id, p_like.type, v_part.modules[1], v_part.plan_job_id)
     where v_part.plan_job_id is not null;
     perform private.add_alike_jobs(p_like, p_like.options || jsonb_strip_nulls(jsonb_build_object('plan_job_id',
@@ -195,7 +189,7 @@ $$;
 
 -- Enqueues jobs for these members, or writes down why one can have none.
 create function private.place_these(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_member pg_catalog.record;
 begin
@@ -217,7 +211,7 @@ $$;
 
 -- Enqueues jobs for placeable members, of this set or of all sets that ask for the same; returns how many it checked.
 create function private.place_members(p_like public.job_sets, p_limit integer, p_waits boolean, p_set uuid default null)
-returns integer language plpgsql set search_path = '' as $$
+returns integer language plpgsql as $$
 declare
   v_member pg_catalog.record;
   v_sets pg_catalog.uuid[] := '{}';
@@ -248,7 +242,7 @@ $$;
 
 -- Previews of a set that the apply of a module makes out of date: those of its outputs, and those of these previews.
 create function private.outdated_previews(p_set uuid, p_applied uuid) returns setof public.provision_jobs
-language sql stable set search_path = '' as $$
+language sql stable as $$
   with recursive preview as materialized (
     select unnest(m.waits_for) as before_id, m.module_id as after_id, m.job_id from private.set_members as m
     where m.set_id = p_set
@@ -262,8 +256,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Places members of a set as the sweep does: one that fails costs nobody else theirs.
-create function private.try_place(p_set public.job_sets, p_limit integer) returns integer
-language plpgsql set search_path = '' as $$
+create function private.try_place(p_set public.job_sets, p_limit integer) returns integer language plpgsql as $$
 begin
   return private.place_members(p_set, p_limit, false);
 exception when others then

@@ -146,9 +146,8 @@ comment on view private.placeable_members is
   'Members of sets that may be placed: all that they depend on has succeeded, and no input waits for an apply.';
 
 -- ## progress
-
 -- A set as pages and commands show it: its counts, what failed, and about how long the rest takes.
-create function private.set_json(p_set public.job_sets) returns jsonb language plpgsql stable set search_path = '' as $$
+create function private.set_json(p_set public.job_sets) returns jsonb language plpgsql stable as $$
 declare
   v_counts pg_catalog.jsonb;
   v_done integer;
@@ -188,8 +187,7 @@ end;
 $$;
 
 -- A set that the caller may use in that role. That of a cascade acts at its modules, not at the module that caused it.
-create function private.my_set(p_set uuid, p_verb text, out v_set public.job_sets)
-language plpgsql stable set search_path = '' as $$
+create function private.my_set(p_set uuid, p_verb text, out v_set public.job_sets) language plpgsql stable as $$
 begin
   select * into v_set from public.job_sets where id = p_set
     and org_id in (select private.my_org_ids()) and private.is_seen_set(id, private.seen(org_id));
@@ -222,7 +220,7 @@ comment on function private.list_sets is
   'Sets, the running ones first, with their counts, what failed, and about how long the rest takes. Members.';
 
 -- Whether something of a set waits or runs.
-create function private.is_set_open(p_set uuid) returns boolean language sql stable set search_path = '' as $$
+create function private.is_set_open(p_set uuid) returns boolean language sql stable as $$
   select exists (
     select from private.set_members as m
     left join lateral (select * from public.provision_jobs as j where j.id = m.job_id offset 0) as j on true
@@ -232,7 +230,7 @@ $$;
 
 -- Refuses a set where one of the same kind runs that a person has started.
 create function private.refuse_second_set(p_org uuid, p_type public.job_type, p_path text) returns void
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select private.fail('RY409', 'Such a set is running here.', 'Wait for it, or cancel the rest of it.')
   where exists (select from public.job_sets as s where s.org_id = p_org and s.path = p_path and s.type = p_type
     and s.schedule_id is null and s.cause_job_id is null and not s.options ? 'git' and s.finished_at is null

@@ -53,15 +53,14 @@ comment on function private.start_device_login is
   'Starts the login of a program, which waits for a person to confirm its code. Edge functions only.';
 
 -- Refuses a personal token where it would outlive its own revocation.
-create function private.refuse_personal_token() returns void language sql stable set search_path = '' as $$
+create function private.refuse_personal_token() returns void language sql stable as $$
   select private.fail('RY403', 'A personal token creates no other login and no other token.',
     'Sign in yourself: on the dashboard, or with: runyard login.') where private.jwt() ? 'personal_token'
 $$;
 
 -- The login that waits with a code, however the code is written; empty if there is none. Guesses are counted, so a
 -- wrong one is answered without an exception, which would take its count back.
-create function private.find_device_login(p_user_code text, out v_login private.device_logins)
-language plpgsql set search_path = '' as $$
+create function private.find_device_login(p_user_code text, out v_login private.device_logins) language plpgsql as $$
 begin
   perform private.need_person();
   perform private.refuse_personal_token();
@@ -75,7 +74,7 @@ end;
 $$;
 
 -- PostgREST answers with this status and commits.
-create function private.no_device_login() returns jsonb language sql set search_path = '' as $$
+create function private.no_device_login() returns jsonb language sql as $$
   select set_config('response.status', '404', true);
   select jsonb_build_object('code', 'RY404', 'message', 'No program waits with this code.', 'details', null, 'hint',
     'It may be mistyped, older than ten minutes, or used already; start again with: runyard login.')
@@ -181,15 +180,14 @@ comment on column private.personal_tokens.token_hash is
   'SHA-256 (hex); with 256 random bits there is nothing to guess. The token is shown once and never stored.';
 
 -- A personal token as its owner sees it.
-create function private.personal_token_row(p_token private.personal_tokens) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.personal_token_row(p_token private.personal_tokens) returns jsonb language sql stable as $$
   select to_jsonb(p_token) - array['token_hash', 'user_id'] || jsonb_build_object('is_live', p_token.expires_at > now())
 $$;
 
 -- Keeps the hash of a person's new token.
 create function private.add_personal_token(
   p_user uuid, p_name text, p_token_hash text, p_hint text, p_days integer, p_role text, p_path text
-) returns jsonb language plpgsql set search_path = '' as $$
+) returns jsonb language plpgsql as $$
 declare
   v_token private.personal_tokens;
 begin
@@ -282,7 +280,6 @@ comment on function private.use_personal_token is
   'Whose token this is {id, user_id, email}, and notes its use; null when either is not live. Edge functions only.';
 
 -- ## recovery codes
-
 -- For a person who lost the authenticator app: each code works once, in place of the app's, and removes every device,
 -- because only Auth can give a login its second step. The plain codes never arrive here.
 create table private.recovery_codes (

@@ -29,14 +29,14 @@ where not exists (select from private.live_jobs as q where q.job_id = l.job_id);
 comment on view private.locked_states is 'States that a finished job left locked: until unlocked, no job begins.';
 
 -- Whether a job is queued, running or held for a state.
-create function private.is_state_in_use(p_state uuid) returns boolean language plpgsql stable set search_path = '' as $$
+create function private.is_state_in_use(p_state uuid) returns boolean language plpgsql stable as $$
 begin
   return exists (select from private.states_in_use as u where u.state_key = p_state);
 end;
 $$;
 
 -- The part of a state that pages show: its managed resources by address, and its outputs, with sensitive values masked.
-create function private.state_contents(p_body text) returns jsonb language plpgsql immutable set search_path = '' as $$
+create function private.state_contents(p_body text) returns jsonb language plpgsql immutable as $$
 declare
   v_state pg_catalog.jsonb := p_body::pg_catalog.jsonb;
 begin
@@ -88,15 +88,14 @@ create table private.state_versions (
 comment on table private.state_versions is 'Every version of every state; the newest 100 of each module are kept.';
 
 -- The serial of a module's state; -1 while it has none, because 0 is a serial.
-create function private.state_serial(p_module uuid) returns bigint language plpgsql stable set search_path = '' as $$
+create function private.state_serial(p_module uuid) returns bigint language plpgsql stable as $$
 begin
   return coalesce((select s.serial from private.states as s where s.module_id = p_module), -1);
 end;
 $$;
 
 -- The module whose state the calling attempt may use.
-create function private.owned_module(p_job bigint, p_attempt integer, out v_module uuid)
-language plpgsql set search_path = '' as $$
+create function private.owned_module(p_job bigint, p_attempt integer, out v_module uuid) language plpgsql as $$
 begin
   perform private.owned_job(private.this_runner(), p_job, p_attempt);
   select j.module_id into v_module from public.provision_jobs as j where j.id = p_job;
@@ -105,14 +104,14 @@ end;
 $$;
 
 -- Whether a job may write its module's state: it changes infrastructure or the state itself, or brings a state in.
-create function private.writes_state(p_job bigint) returns boolean language sql stable set search_path = '' as $$
+create function private.writes_state(p_job bigint) returns boolean language sql stable as $$
   select j.type in ('APPLY', 'DESTROY', 'STATE')
     or j.type = 'PLAN' and coalesce(j.payload #> '{options,bring_state}' = 'true', false)
   from public.provision_jobs as j where j.id = p_job
 $$;
 
 -- Refuses to let a job write that only reads.
-create function private.refuse_reader(p_job bigint) returns void language plpgsql stable set search_path = '' as $$
+create function private.refuse_reader(p_job bigint) returns void language plpgsql stable as $$
 begin
   perform private.fail('RY409', 'This job only reads; it writes no state.',
     'Queue an APPLY, DESTROY or STATE job. By hand: -lock=false and -refresh-only.')
@@ -121,7 +120,7 @@ end;
 $$;
 
 -- The state of a module as its engine gets it.
-create function private.state_json(p_module uuid) returns jsonb language sql stable set search_path = '' as $$
+create function private.state_json(p_module uuid) returns jsonb language sql stable as $$
   select jsonb_build_object('exists', s.module_id is not null, 'serial', s.serial, 'lineage', s.lineage, 'body', s.body)
   from (select) as one left join private.states as s on s.module_id = p_module
 $$;
@@ -134,7 +133,7 @@ comment on function private.worker_state_get is 'The state of the job''s module.
 
 -- Serial and lineage of a state file; null for engines that have none.
 create function private.state_fields(p_body text) returns table (serial bigint, lineage text)
-language plpgsql immutable set search_path = '' as $$
+language plpgsql immutable as $$
 begin
   perform private.fail('RY422', 'There is no state to write.', 'Send the state file''s text.') where p_body is null;
   return query select (s.state ->> 'serial')::bigint, s.state ->> 'lineage'
@@ -149,8 +148,7 @@ end;
 $$;
 
 -- Refuses a serial that is far beyond the stored one. A module's first state may begin nearly anywhere.
-create function private.check_serial(p_serial bigint, p_stored bigint) returns void
-language sql immutable set search_path = '' as $$
+create function private.check_serial(p_serial bigint, p_stored bigint) returns void language sql immutable as $$
   select private.fail('RY422', format('The state''s serial %s is not between 0 and %s.', p_serial, s.most),
     format('Set the serial in it to %s and write it again.', coalesce(p_stored + 1, 1)))
   -- Far below the greatest number that fits, so that no write can leave the next one without a serial.
@@ -160,7 +158,7 @@ $$;
 -- Makes a text the current state of a module and adds it to the history. The caller has checked that it may be.
 create function private.write_state(
   p_module uuid, p_serial bigint, p_lineage text, p_body text, p_job bigint, p_attempt integer, p_by text default null
-) returns void language plpgsql set search_path = '' as $$
+) returns void language plpgsql as $$
 declare
   v_sha pg_catalog.text := encode(sha256(convert_to(p_body, 'UTF8')), 'hex');
 begin
@@ -181,8 +179,7 @@ end;
 $$;
 
 -- Refuses to store a state of a module that keeps its own backend: there would be two.
-create function private.refuse_own_backend(p_module uuid) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.refuse_own_backend(p_module uuid) returns void language plpgsql stable as $$
 begin
   perform private.fail('RY409', format('"%s" keeps its own backend; Runyard stores no state of it.', m.path),
     'Push the state into that backend with its engine.')
@@ -192,7 +189,7 @@ $$;
 
 -- Stores what an attempt wrote, if it follows the stored state. The same text twice is stored once.
 create function private.succeed_state(p_module uuid, p_body text, p_job bigint, p_attempt integer) returns jsonb
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_old private.states;
   v_new pg_catalog.record;
@@ -301,7 +298,7 @@ comment on function private.state_info is 'A module''s state without its text: s
 
 -- A version of a module's state that is kept.
 create function private.known_version(p_module uuid, p_serial bigint, out v_version private.state_versions)
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable as $$
 begin
   select * into v_version from private.state_versions where module_id = p_module and serial = p_serial;
   perform private.fail('RY404', format('There is no version %s of this state.', p_serial),
@@ -319,7 +316,7 @@ comment on function private.state_version is 'The text of one version of a state
 
 -- The resources in a state of OpenTofu or Terraform.
 create function private.terraform_resources(p_state jsonb)
-returns table (address text, type text, is_managed boolean, id text) language sql immutable set search_path = '' as $$
+returns table (address text, type text, is_managed boolean, id text) language sql immutable as $$
   select concat_ws('.', r.resource ->> 'module', case when r.resource ->> 'mode' = 'data' then 'data' end,
     r.resource ->> 'type', r.resource ->> 'name') || case jsonb_typeof(i.instance -> 'index_key')
       when 'number' then format('[%s]', i.instance ->> 'index_key')
@@ -335,7 +332,7 @@ $$;
 
 -- The resources in a checkpoint of Pulumi.
 create function private.pulumi_resources(p_state jsonb)
-returns table (address text, type text, is_managed boolean, id text) language sql immutable set search_path = '' as $$
+returns table (address text, type text, is_managed boolean, id text) language sql immutable as $$
   select r.resource ->> 'urn', r.resource ->> 'type', r.resource ->> 'type' not like 'pulumi:%',
     case when jsonb_typeof(r.resource -> 'id') = 'string' then r.resource ->> 'id' end
   from jsonb_array_elements(case when jsonb_typeof(p_state #> '{deployment,resources}') = 'array'
@@ -344,7 +341,7 @@ $$;
 
 -- The outputs in a state, with their values.
 create function private.read_outputs(p_state jsonb) returns table (name text, value jsonb, is_secret boolean)
-language sql immutable set search_path = '' as $$
+language sql immutable as $$
   -- Whatever is not plainly said to be open is kept back.
   select t.key, t.value -> 'value' as value, coalesce(t.value -> 'sensitive', 'false') <> 'false' as is_secret
   from jsonb_each(case when jsonb_typeof(p_state -> 'outputs') = 'object' then p_state -> 'outputs'
@@ -386,7 +383,7 @@ comment on function private.state_resources is
 
 -- Serial and lineage of a text that a person hands in as the state of a module; refuses a text that is none.
 create function private.pushed_fields(p_engine public.engine, p_body text) returns table (serial bigint, lineage text)
-language plpgsql immutable set search_path = '' as $$
+language plpgsql immutable as $$
 declare
   v_state pg_catalog.jsonb;
 begin
@@ -414,16 +411,15 @@ end;
 $$;
 
 -- ## is it safe to break?
-
 -- One line about a lock: whether it speaks for breaking it, against it, or leaves it unclear; and since when.
 create function private.evidence(p_weighs text, p_text text, p_at timestamptz) returns jsonb
-language sql immutable set search_path = '' as $$
+language sql immutable as $$
   select jsonb_build_object('weighs', p_weighs, 'text', p_text, 'at', p_at)
 $$;
 
 -- The status of the job that has a lock: a reason for or against opening it.
 create function private.attempt_evidence(p_attempt integer, p_live private.live_jobs, p_job public.provision_jobs)
-returns jsonb language sql stable set search_path = '' as $$
+returns jsonb language sql stable as $$
   select case
     when p_live.stage = 'RUNNING' and p_live.attempt = p_attempt then private.evidence('against',
       format('Job %s is running on %s and writes this state.', p_job.number, p_job.worker_name), p_job.started_at)
@@ -565,19 +561,19 @@ $$;
 comment on function private.worker_outputs_get is 'Outputs of a module that grants them, as a state without resources.';
 
 -- Whether a job may write a module's state: it runs, or its runner may return to it.
-create function private.has_writer(p_module uuid) returns boolean language sql stable set search_path = '' as $$
+create function private.has_writer(p_module uuid) returns boolean language sql stable as $$
   select exists (
     select from private.live_jobs as q
     where q.state_key = p_module and (q.stage = 'RUNNING' or q.stage = 'HELD' and q.instance_id is not null))
 $$;
 
 -- A value's digest.
-create function private.value_digest(p_value jsonb) returns text language sql immutable set search_path = '' as $$
+create function private.value_digest(p_value jsonb) returns text language sql immutable as $$
   select encode(sha256(convert_to(p_value::pg_catalog.text, 'UTF8')), 'hex')
 $$;
 
 -- Digests of the outputs in a state, by name.
-create function private.state_digests(p_body text) returns jsonb language plpgsql immutable set search_path = '' as $$
+create function private.state_digests(p_body text) returns jsonb language plpgsql immutable as $$
 begin
   return (select coalesce(jsonb_object_agg(o.name, private.value_digest(o.value)), '{}')
     from private.read_outputs(p_body::pg_catalog.jsonb) as o);
@@ -588,7 +584,7 @@ end;
 $$;
 
 -- Keeps the digests of a module's outputs, if another module takes some of them.
-create function private.note_outputs(p_module uuid) returns void language plpgsql set search_path = '' as $$
+create function private.note_outputs(p_module uuid) returns void language plpgsql as $$
 begin
   if exists (select from public.module_bindings as b where b.producer_id = p_module) then
     insert into private.output_digests as d (module_id, digests)

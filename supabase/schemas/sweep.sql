@@ -15,7 +15,7 @@ comment on column private.outages.ended_at is
   'When the first sweep ran again; null in the one row that is not an outage but the last sign of life.';
 
 -- Notes that the sweep runs, twice a minute in a table that a crash does not empty; after a gap, the outage.
-create function private.note_alive() returns void language plpgsql set search_path = '' as $$
+create function private.note_alive() returns void language plpgsql as $$
 declare
   v_last pg_catalog.timestamptz := (select o.began_at from private.outages as o where o.ended_at is null);
 begin
@@ -41,7 +41,7 @@ comment on column private.first_sweeps.server_started_at is 'The server''s start
 comment on column private.first_sweeps.swept_at is 'When the first sweep after that, or after a crash, ran.';
 
 -- Whether every living runner has had the time to send a heartbeat. The first sweep begins the grace.
-create function private.is_past_grace() returns boolean language sql set search_path = '' as $$
+create function private.is_past_grace() returns boolean language sql as $$
   insert into private.first_sweeps as f (server_started_at, swept_at) values (pg_postmaster_start_time(), now())
   -- A clock that was set back must not prolong the grace.
   on conflict (server_started_at) do update set swept_at = now() where f.swept_at > now();
@@ -50,7 +50,7 @@ create function private.is_past_grace() returns boolean language sql set search_
 $$;
 
 -- Marks runners and instances OFFLINE that have sent no heartbeat for 60 s, and wakes those who may take their place.
-create function private.sweep_workers() returns integer language plpgsql set search_path = '' as $$
+create function private.sweep_workers() returns integer language plpgsql as $$
 declare
   v_worker pg_catalog.uuid;
   v_count integer := 0;
@@ -59,8 +59,7 @@ begin
     select w.id from public.workers as w
     where w.status <> 'OFFLINE' and w.removed_at is null
       and not exists (select from private.instance_liveness as i where i.worker_id = w.id and i.is_fresh)
-    for no key update of w skip locked
-  loop
+    for no key update of w skip locked loop
     begin
       perform private.refresh_worker_status(v_worker);
       perform private.wake_lanes_of(v_worker);
@@ -79,7 +78,7 @@ end;
 $$;
 
 -- Ends the sessions whose token has expired. Their calls are refused already; this shows it on the runner's page.
-create function private.sweep_sessions() returns integer language plpgsql set search_path = '' as $$
+create function private.sweep_sessions() returns integer language plpgsql as $$
 declare
   v_session pg_catalog.record;
   v_count integer := 0;
@@ -103,8 +102,7 @@ end;
 $$;
 
 -- Does what the clock asks of a job; one that cannot be done stops no other.
-create function private.sweep_job(p_part text, p_job private.live_jobs) returns boolean
-language plpgsql set search_path = '' as $$
+create function private.sweep_job(p_part text, p_job private.live_jobs) returns boolean language plpgsql as $$
 begin
   if not private.try_lock_job(p_job) then return false; end if;
   case p_part
@@ -126,7 +124,7 @@ end;
 $$;
 
 -- Requeues or flags jobs whose lease has run out.
-create function private.sweep_leases() returns integer language sql set search_path = '' as $$
+create function private.sweep_leases() returns integer language sql as $$
   select count(*) filter (where private.sweep_job('lease', q.job))::integer from (
     select q as job from private.live_jobs as q
     left join private.heartbeats as h on h.instance_id = q.instance_id and h.session_id = q.session_id
@@ -138,7 +136,7 @@ create function private.sweep_leases() returns integer language sql set search_p
 $$;
 
 -- Makes jobs ready whose pause is over.
-create function private.sweep_backoff() returns integer language sql set search_path = '' as $$
+create function private.sweep_backoff() returns integer language sql as $$
   select count(*) filter (where private.sweep_job('pause', q.job))::integer from (
     select q as job from private.live_jobs as q where q.stage = 'BACKOFF' and q.not_before_at <= now()
     order by q.not_before_at limit 500
@@ -146,7 +144,7 @@ create function private.sweep_backoff() returns integer language sql set search_
 $$;
 
 -- Fails the update of a runner that was to update itself and went away, so that its rollout pauses.
-create function private.sweep_updates() returns integer language sql set search_path = '' as $$
+create function private.sweep_updates() returns integer language sql as $$
   select count(*) filter (where private.sweep_job('update', q))::integer
   from public.provision_jobs as j join private.live_jobs as q on q.job_id = j.id
   where j.type = 'UPDATE_WORKER' and j.status = 'QUEUED' and j.pinned_worker_id = j.target_worker_id
@@ -157,7 +155,7 @@ $$;
 
 -- Gives jobs of less than the usual priority (100) that one when they have waited for ten minutes, so that they do not
 -- starve behind people's jobs. One of each lane at a time: people's jobs must not wait behind a long queue of these.
-create function private.sweep_aging() returns integer language plpgsql set search_path = '' as $$
+create function private.sweep_aging() returns integer language plpgsql as $$
 declare
   v_live private.live_jobs;
   v_job public.provision_jobs;
@@ -170,8 +168,7 @@ begin
       select r.* from private.live_jobs as r where r.lane_id = l.id order by r.ready_seq limit 1
     ) as q
     where l.priority > 100 and not exists (
-      select from private.live_jobs as a where a.aged_from = l.id and a.stage = 'READY')
-  loop
+      select from private.live_jobs as a where a.aged_from = l.id and a.stage = 'READY') loop
     begin
       select * into v_job from public.provision_jobs as j where j.id = v_live.job_id;
       continue when v_job.queued_at > now() - interval '10 minutes' or not private.try_lock_job(v_live);
@@ -191,7 +188,7 @@ end;
 $$;
 
 -- Cancels jobs that were not approved in time.
-create function private.sweep_approvals() returns integer language plpgsql set search_path = '' as $$
+create function private.sweep_approvals() returns integer language plpgsql as $$
 declare
   v_job bigint;
   v_count integer := 0;
@@ -199,8 +196,7 @@ begin
   for v_job in
     select j.id from public.provision_jobs as j
     where j.status = 'AWAITING_APPROVAL' and j.approval_deadline_at <= now()
-      order by j.id limit 500 for no key update skip locked
-  loop
+      order by j.id limit 500 for no key update skip locked loop
     begin
       perform private.end_job(v_job, 'CANCELLED', 'approval_expired', 'system', null, 'system',
         'Nobody approved it in time.');
@@ -213,14 +209,14 @@ end;
 $$;
 
 -- The days that have a log partition, the oldest first.
-create function private.log_days() returns setof date language sql stable set search_path = '' as $$
+create function private.log_days() returns setof date language sql stable as $$
   select to_date(right(c.relname, 8), 'YYYYMMDD')
   from pg_catalog.pg_inherits as i join pg_catalog.pg_class as c on c.oid = i.inhrelid
   where i.inhparent = 'public.job_log_chunks'::pg_catalog.regclass and c.relname ~ '_[0-9]{8}$' order by 1
 $$;
 
 -- Drops log partitions that nobody keeps, a week of days at a time: each costs locks until the transaction ends.
-create function private.drop_old_log_partitions() returns integer language plpgsql set search_path = '' as $$
+create function private.drop_old_log_partitions() returns integer language plpgsql as $$
 declare
   v_day pg_catalog.date;
   v_oldest pg_catalog.date := private.utc_day() - coalesce((
@@ -251,7 +247,7 @@ comment on table private.log_retention is 'How far each organisation''s old logs
 comment on column private.log_retention.kept_from is 'Nothing of the days before is left.';
 
 -- Deletes log chunks that are older than their own organisation's retention.
-create function private.delete_old_logs() returns integer language plpgsql set search_path = '' as $$
+create function private.delete_old_logs() returns integer language plpgsql as $$
 declare
   v_day pg_catalog.date;
   v_orgs pg_catalog.uuid[];
@@ -261,8 +257,7 @@ begin
   -- Whole days go by dropping their partition; this is for organisations that keep logs for less long than another. A
   -- part at a time, so that a sweep stays short.
   for v_day in
-    select d from private.log_days() as d union select c.log_day from private.job_log_chunks_rest as c order by 1
-  loop
+    select d from private.log_days() as d union select c.log_day from private.job_log_chunks_rest as c order by 1 loop
     v_orgs := array(
       select o.id from public.organizations as o left join private.log_retention as r on r.org_id = o.id
       where v_day < private.utc_day() - o.log_retention_days and v_day >= coalesce(r.kept_from, v_day));
@@ -283,7 +278,7 @@ end;
 $$;
 
 -- Ends sessions that were silent for a week, and forgets processes that ended a week ago when another came after them.
-create function private.forget_instances(out v_count integer) language plpgsql set search_path = '' as $$
+create function private.forget_instances(out v_count integer) language plpgsql as $$
 declare
   v_silent pg_catalog.record;
 begin
@@ -293,8 +288,7 @@ begin
     where s.ended_at is null and s.renewed_at < now() - interval '7 days' and not exists (
       select from private.heartbeats as h where h.instance_id = s.instance_id
         and h.last_seen_at > now() - interval '7 days')
-    order by s.worker_id limit 500 for no key update of w skip locked
-  loop
+    order by s.worker_id limit 500 for no key update of w skip locked loop
     perform private.end_sessions(v_silent.worker_id, v_silent.instance_id, null, 'it was silent for a week');
   end loop;
   -- The last one of a runner stays: it is what its page can tell.
@@ -310,7 +304,7 @@ end;
 $$;
 
 -- Removes lanes that have no job; they are created again when needed.
-create function private.forget_lanes() returns integer language plpgsql set search_path = '' as $$
+create function private.forget_lanes() returns integer language plpgsql as $$
 declare
   v_org pg_catalog.uuid;
   v_deleted integer;
@@ -321,8 +315,7 @@ begin
   for v_org in
     select distinct l.org_id from private.lanes as l where l.created_at < now() - interval '1 day'
       and not exists (select from private.live_jobs as q where q.lane_id = l.id)
-        order by 1 limit 100
-  loop
+        order by 1 limit 100 loop
     if private.try_lock_routing(v_org, true) then
       delete from private.lanes as l where l.org_id = v_org and l.created_at < now() - interval '1 day'
         and not exists (select from private.live_jobs as q where q.lane_id = l.id);
@@ -335,15 +328,14 @@ end;
 $$;
 
 -- Removes temporary modules whose jobs have ended and that have no state, and the group that was made for them.
-create function private.remove_temporary_modules() returns integer language plpgsql set search_path = '' as $$
+create function private.remove_temporary_modules() returns integer language plpgsql as $$
 declare
   v_module public.modules;
   v_count integer := 0;
 begin
   -- A minute: it is created first, and its job is requested next.
   for v_module in select m.* from public.modules as m where m.is_temporary and m.deleted_at is null
-    and m.updated_at < now() - interval '1 minute' limit 100
-  loop
+    and m.updated_at < now() - interval '1 minute' limit 100 loop
     continue when not private.try_lock_state(v_module.org_id, v_module.id)
       or exists (select from private.live_jobs as q where q.state_key = v_module.id)
       or exists (select from public.provision_jobs as j where j.module_id = v_module.id
@@ -369,7 +361,7 @@ $$;
 
 -- Removes the rows of one kind that are past their time, or makes log partitions ahead: each is a part of the sweep, so
 -- that one that fails stops no other.
-create function private.remove_old_rows(p_part text, out v_count integer) language plpgsql set search_path = '' as $$
+create function private.remove_old_rows(p_part text, out v_count integer) language plpgsql as $$
 begin
   case p_part
     when 'log_days' then
@@ -427,7 +419,6 @@ end;
 $$;
 
 -- ## history
-
 create table private.slimmed_history (
   org_id uuid primary key references public.organizations (id) on delete cascade,
   slimmed_until timestamptz not null
@@ -436,7 +427,7 @@ comment on table private.slimmed_history is 'How far each organisation''s old jo
 comment on column private.slimmed_history.slimmed_until is 'Jobs that ended before it have no payload any more.';
 
 -- Removes payload, steps, plan and result of jobs that ended 90 days ago, a thousand at a time: they are most of a row.
-create function private.slim_old_jobs() returns integer language plpgsql set search_path = '' as $$
+create function private.slim_old_jobs() returns integer language plpgsql as $$
 declare
   v_jobs bigint[] := array(
     select j.id from public.organizations as o
@@ -462,7 +453,7 @@ $$;
 
 -- Deletes jobs that ended 400 days ago, a thousand at a time. One that has a state which nobody has decided about
 -- stays. Readings of repositories are deleted after a day: polls are many, and their deliveries stay.
-create function private.delete_old_jobs() returns integer language sql set search_path = '' as $$
+create function private.delete_old_jobs() returns integer language sql as $$
   select private.delete_jobs(array(
     select j.id from public.organizations as o
     cross join lateral (
@@ -478,7 +469,7 @@ create function private.delete_old_jobs() returns integer language sql set searc
 $$;
 
 -- Deletes the jobs of removed organisations, some at a time, and then the organisation with all that is left of it.
-create function private.delete_organizations(out v_count integer) language plpgsql set search_path = '' as $$
+create function private.delete_organizations(out v_count integer) language plpgsql as $$
 begin
   v_count := private.delete_jobs(array(
     select j.id from public.organizations as o
@@ -490,11 +481,10 @@ end;
 $$;
 
 -- ## the parts, and their drivers
-
 -- The parts of the sweep that are due, in their order. Leases come first: whatever else takes long, a lost job is
 -- found. Housekeeping is due every five minutes; the drop of log days comes last, because it locks all logs. None while
 -- another sweep is at a part.
-create function private.begin_sweep() returns text[] language plpgsql set search_path = '' as $$
+create function private.begin_sweep() returns text[] language plpgsql as $$
 begin
   if not pg_try_advisory_xact_lock(private.lock_key('sweep')) then return '{}'; end if;
   return case when private.is_past_grace() then array['lost', 'unheard', 'offline'] else '{}' end
@@ -513,7 +503,7 @@ end;
 $$;
 
 -- Notes that the sweep has done leases, pauses and sessions; one in which any of them failed is one that has not run.
-create function private.note_swept(p_is_whole boolean) returns boolean language plpgsql set search_path = '' as $$
+create function private.note_swept(p_is_whole boolean) returns boolean language plpgsql as $$
 begin
   if p_is_whole then
     perform private.note_alive();

@@ -3,8 +3,7 @@
 -- statement (`any(array(select …))`), not once per row.
 
 -- An access token outlives its session by up to an hour; a signed-out person must not. Service accounts have none.
-create function private.has_auth_session(p_claims jsonb) returns boolean
-language plpgsql stable set search_path = '' as $$
+create function private.has_auth_session(p_claims jsonb) returns boolean language plpgsql stable as $$
 begin
   return p_claims ->> 'session_id' is null or case
     when p_claims ->> 'session_id' ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then exists (
@@ -25,7 +24,7 @@ comment on column private.delegations.xid is 'The transaction; no other one acce
 comment on column private.delegations.claims is 'Who called before; null for a caller without a token.';
 
 -- Acts as this member until the end of the transaction, or as the caller again. Their permissions are checked as ever.
-create function private.act_as(p_user uuid) returns void language plpgsql set search_path = '' as $$
+create function private.act_as(p_user uuid) returns void language plpgsql as $$
 declare
   v_id pg_catalog.uuid;
   v_restored bigint;
@@ -47,7 +46,7 @@ $$;
 -- (my_org_ids) and at the beginning of every act (need, need_person). Runners never come this way.
 -- Whether the caller has proved who they are as far as their account asks for it: somebody with two-step sign-in has
 -- given the code, and a personal token is live. The one place that decides it.
-create function private.is_proved() returns boolean language plpgsql stable set search_path = '' as $$
+create function private.is_proved() returns boolean language plpgsql stable as $$
 declare
   v_claims pg_catalog.jsonb := private.jwt();
 begin
@@ -69,7 +68,7 @@ end;
 $$;
 
 -- Refuses a sign-in that lacks its second step, and a personal token that is void.
-create function private.need_proved() returns void language plpgsql stable set search_path = '' as $$
+create function private.need_proved() returns void language plpgsql stable as $$
 begin
   if private.is_proved() then
     return;
@@ -97,7 +96,7 @@ comment on type public.shared_use is
   'When shared runners may take jobs: never · when no own runner is set up for it · when no own one is available.';
 
 -- Whether these are time limits of jobs: seconds by what is limited, such as {"plan": 3600}.
-create function private.is_time_limits(p_limits jsonb) returns boolean language sql immutable set search_path = '' as $$
+create function private.is_time_limits(p_limits jsonb) returns boolean language sql immutable as $$
   select jsonb_typeof(p_limits) = 'object' and not jsonb_path_exists(p_limits, 'strict $.keyvalue() ? (
     !(@.value.type() == "number" && @.value >= 1 && (@.key == "hook" && @.value <= 600
       || (@.key == "plan" || @.key == "apply") && @.value <= 604800)))')
@@ -198,13 +197,13 @@ comment on column public.audit_events.action is 'What was done, as noun.verb: wo
 comment on column public.audit_events.detail is 'What changed; never a secret.';
 
 -- Whether a text is a bcrypt hash of cost 8 to 12.
-create function private.is_bcrypt_hash(p_hash text) returns boolean language sql immutable set search_path = '' as $$
+create function private.is_bcrypt_hash(p_hash text) returns boolean language sql immutable as $$
   -- The sender of a hash chooses the cost of each comparison: 8 to 12 is neither too weak nor stops everybody.
   select p_hash ~ '^\$2[aby]\$(08|09|10|11|12)\$[./A-Za-z0-9]{53}$'
 $$;
 
 -- Whether this is {issuer, audience, bound_claims} in 8 KiB; without a claim, every workload of it would come in.
-create function private.is_trust(p_trust jsonb) returns boolean language sql immutable set search_path = '' as $$
+create function private.is_trust(p_trust jsonb) returns boolean language sql immutable as $$
   select coalesce(jsonb_typeof(p_trust) = 'object' and octet_length(p_trust::pg_catalog.text) <= 8192
     and p_trust - array['issuer', 'audience', 'bound_claims'] = '{}'
     and p_trust ->> 'issuer' ~ '^https?://' and length(p_trust ->> 'issuer') <= 500
@@ -213,7 +212,7 @@ create function private.is_trust(p_trust jsonb) returns boolean language sql imm
 $$;
 
 -- Whether a JSON list holds at most ten trusts, each whole.
-create function private.is_trust_list(p_trusts jsonb) returns boolean language sql immutable set search_path = '' as $$
+create function private.is_trust_list(p_trusts jsonb) returns boolean language sql immutable as $$
   select case when jsonb_typeof(p_trusts) = 'array' then jsonb_array_length(p_trusts) <= 10
     and not exists (select from jsonb_array_elements(p_trusts) as t where not private.is_trust(t)) else false end
 $$;
@@ -241,14 +240,13 @@ create table public.service_accounts (
 create unique index service_accounts_name_idx on public.service_accounts (org_id, lower(name)) where removed_at is null;
 
 -- The role of a service account in its organisation. One that has roles at paths alone is a guest.
-create function private.role_of(p_account public.service_accounts) returns public.member_role
-language sql stable set search_path = '' as $$
+create function private.role_of(p_account public.service_accounts) returns public.member_role language sql stable as $$
   select coalesce(p_account.role, (select 'guest'::public.member_role from public.role_bindings as b
     where b.account_id = p_account.id limit 1))
 $$;
 
 -- The service account of the caller's token, while it has a role and the credential counts; else nothing.
-create function private.acting_account() returns public.service_accounts language sql stable set search_path = '' as $$
+create function private.acting_account() returns public.service_accounts language sql stable as $$
   select a.* from public.service_accounts as a
   where a.id = (private.jwt() ->> 'sub')::pg_catalog.uuid and private.role_of(a) is not null
     and a.removed_at is null and not a.is_disabled
@@ -256,8 +254,7 @@ create function private.acting_account() returns public.service_accounts languag
 $$;
 
 -- The role of the service account that calls; one that has proved its identity learns why it may not act.
-create function private.need_account_role(p_org uuid) returns public.member_role
-language plpgsql stable set search_path = '' as $$
+create function private.need_account_role(p_org uuid) returns public.member_role language plpgsql stable as $$
 declare
   v_account public.service_accounts := private.acting_account();
 begin
@@ -269,7 +266,7 @@ end;
 $$;
 
 -- Whether the caller is a service account, and no person.
-create function private.is_account() returns boolean language plpgsql stable set search_path = '' as $$
+create function private.is_account() returns boolean language plpgsql stable as $$
 begin
   return coalesce(private.jwt() ? 'account_version', false);
 end;
@@ -277,8 +274,7 @@ $$;
 
 -- Whether the caller's personal token, if it is one, reaches this far: a limited one does at most what its role may,
 -- and only reads outside of its path.
-create function private.token_allows(p_verb text, p_path text default '') returns boolean
-language plpgsql stable set search_path = '' as $$
+create function private.token_allows(p_verb text, p_path text default '') returns boolean language plpgsql stable as $$
 begin
   return not coalesce(private.jwt() ? 'personal_token', false) or exists (
     select from private.personal_tokens as t
@@ -289,13 +285,11 @@ end;
 $$;
 
 -- Whether a path is another one or below it; "" is above all.
-create function private.is_at_or_below(p_path text, p_above text) returns boolean
-language sql immutable set search_path = '' as $$
+create function private.is_at_or_below(p_path text, p_above text) returns boolean language sql immutable as $$
   select p_above = '' or p_path = p_above or starts_with(p_path, p_above || '/')
 $$;
 
 -- ## who is a member
-
 -- The verbs of members, each with the least role that may. Policies, lists and calls all read this view.
 create view private.verbs as
 select
@@ -321,8 +315,7 @@ from (values
 comment on view private.verbs is 'The permission table: which role may do what.';
 comment on column private.verbs.least_role is 'This role and those above it may.';
 
-create function private.least_role(p_verb text) returns public.member_role
-language plpgsql stable set search_path = '' as $$
+create function private.least_role(p_verb text) returns public.member_role language plpgsql stable as $$
 declare
   v_role public.member_role;
 begin
@@ -341,7 +334,7 @@ comment on column public.service_accounts.credential_version is
   'Goes up with each new secret and each change of trust: tokens that were given out before are void.';
 
 -- The name of the caller in records: a person, a service account, or the system.
-create function private.caller_kind() returns public.actor_kind language plpgsql stable set search_path = '' as $$
+create function private.caller_kind() returns public.actor_kind language plpgsql stable as $$
 begin
   return case when private.is_account() then 'service_account'
     when private.jwt() ->> 'role' = 'authenticated' then 'user' else 'system' end;
@@ -350,7 +343,7 @@ $$;
 
 -- Refuses a service account where somebody must answer for what is done, a personal token with limits, whose role
 -- covers nothing that belongs to a person, and a sign-in that lacks its second step.
-create function private.need_person() returns void language plpgsql stable set search_path = '' as $$
+create function private.need_person() returns void language plpgsql stable as $$
 begin
   perform private.fail('RY403', 'This is for people, not for service accounts.', 'Sign in yourself and do it.')
   where private.is_account();
@@ -410,8 +403,7 @@ comment on table private.session_origins is
   'Sessions of programs that somebody confirmed in a session through a provider: they count like that one.';
 
 -- Whether the organisation's provider confirmed this person lately.
-create function private.is_confirmed(p_org uuid, p_user uuid) returns boolean
-language plpgsql stable set search_path = '' as $$
+create function private.is_confirmed(p_org uuid, p_user uuid) returns boolean language plpgsql stable as $$
 begin
   return exists (select from private.sign_in_confirmations as c
     join private.sign_in_providers as p on p.org_id = c.org_id
@@ -421,8 +413,7 @@ $$;
 
 -- Whether the caller's session was opened at this provider. Auth's token shows that a provider opened it, not which
 -- one: so it does not count for somebody who has identities of others, too.
-create function private.entered_through(p_provider text) returns boolean
-language plpgsql stable set search_path = '' as $$
+create function private.entered_through(p_provider text) returns boolean language plpgsql stable as $$
 declare
   v_claims pg_catalog.jsonb := private.jwt();
 begin
@@ -437,15 +428,14 @@ end;
 $$;
 
 -- Whether a person has an identity at this provider, and at no other but Auth itself.
-create function private.has_identity(p_user uuid, p_provider text) returns boolean
-language sql stable set search_path = '' as $$
+create function private.has_identity(p_user uuid, p_provider text) returns boolean language sql stable as $$
   select coalesce(bool_and(i.provider = p_provider), false) from auth.identities as i
   where i.user_id = p_user and i.provider not in ('email', 'phone')
 $$;
 
 -- Whether the caller may enter this organisation the way they signed in. Where its provider alone counts, a session
 -- must have been opened there; a personal token and a comment only need its owner to be confirmed.
-create function private.is_admitted(p_org uuid) returns boolean language plpgsql stable set search_path = '' as $$
+create function private.is_admitted(p_org uuid) returns boolean language plpgsql stable as $$
 declare
   v_only private.sign_in_providers;
 begin
@@ -459,8 +449,7 @@ end;
 $$;
 
 -- The role of the caller's membership or service account in an organisation; null for one who has none.
-create function private.my_role(p_org uuid) returns public.member_role
-language plpgsql stable set search_path = '' as $$
+create function private.my_role(p_org uuid) returns public.member_role language plpgsql stable as $$
 declare
   v_role public.member_role;
 begin
@@ -472,14 +461,14 @@ end;
 $$;
 
 -- The words for a program that declares itself an agent, in the name of the person it acts for. They add no right.
-create function private.through() returns text language sql stable set search_path = '' as $$
+create function private.through() returns text language sql stable as $$
   select case when nullif(current_setting('request.headers', true), '')::pg_catalog.jsonb ->> 'x-runyard-through'
     = 'agent' then ' through an agent' else '' end
 $$;
 
 -- The name of the caller in records of an organisation: the member's email address, the service account's name, else
 -- the user's id. An act in a runner's call, for any organisation, is done by "system".
-create function private.caller_label(p_org uuid) returns text language plpgsql stable set search_path = '' as $$
+create function private.caller_label(p_org uuid) returns text language plpgsql stable as $$
 declare
   v_caller pg_catalog.uuid := private.caller_id();
 begin
@@ -492,15 +481,14 @@ end;
 $$;
 
 -- A value as the audit log keeps it: itself, or its size and digest where it is large.
-create function private.audit_value(p_value jsonb) returns jsonb language sql immutable set search_path = '' as $$
+create function private.audit_value(p_value jsonb) returns jsonb language sql immutable as $$
   select case when octet_length(p_value::pg_catalog.text) <= 2000 then p_value else jsonb_build_object('bytes',
     octet_length(p_value::pg_catalog.text), 'sha256', encode(sha256(convert_to(p_value::pg_catalog.text, 'UTF8')),
       'hex')) end
 $$;
 
 -- The differences between two versions of a row: {field: {from, to}}.
-create function private.changes(p_before jsonb, p_after jsonb) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.changes(p_before jsonb, p_after jsonb) returns jsonb language sql stable as $$
   select coalesce(jsonb_object_agg(a.key, jsonb_build_object('from', private.audit_value(b.value), 'to',
     private.audit_value(a.value))), '{}')
   from jsonb_each(p_after) as a join jsonb_each(p_before) as b on b.key = a.key
@@ -510,7 +498,7 @@ $$;
 -- Writes what the caller did to the audit log.
 create function private.audit(
   p_org uuid, p_action text, p_target_kind text, p_target_id text, p_target_label text, p_detail jsonb default '{}'
-) returns void language plpgsql set search_path = '' as $$
+) returns void language plpgsql as $$
 declare
   v_kind public.actor_kind := private.caller_kind();
 begin
@@ -525,7 +513,7 @@ $$;
 
 -- Writes down what was done to a row, and answers with the row: the first word of the action is its kind.
 create function private.audited(p_row jsonb, p_action text, p_label text, p_detail jsonb default '{}') returns jsonb
-language sql set search_path = '' as $$
+language sql as $$
   select private.audit((p_row ->> 'org_id')::pg_catalog.uuid, p_action, split_part(p_action, '.', 1), p_row ->> 'id',
     p_label, p_detail);
   select p_row

@@ -3,10 +3,8 @@
 -- with the apply that follows it, under the plan's id. Whatever a terminal does, it does with the calls of the page.
 
 -- ## workspaces
-
 -- A module as the terminals see it, with what the caller may do there.
-create function private.terminal_workspace(p_module public.modules) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.terminal_workspace(p_module public.modules) returns jsonb language sql stable as $$
   select to_jsonb(p_module) - array['source', 'extra_files', 'hooks', 'contents'] || jsonb_build_object(
     'organization', (select o.slug from public.organizations as o where o.id = p_module.org_id),
     'has_code', p_module.source <> '{"files": {}}',
@@ -21,7 +19,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- The first and the last id that begin with these digits: programs name a module or a group by no more than sixteen.
-create function private.ids_from(p_digits text) returns uuid[] language sql immutable set search_path = '' as $$
+create function private.ids_from(p_digits text) returns uuid[] language sql immutable as $$
   select array[rpad(d, 32, '0'), rpad(d, 32, 'f')]::pg_catalog.uuid[]
   from (select substring(replace(p_digits, '-', '') from '^[0-9a-f]{1,32}$') as d) as s
 $$;
@@ -69,16 +67,13 @@ comment on function private.terminal_workspaces is
   'words in the path, names of groups above, or a group; with the path "" its groups. Members.';
 
 -- ## runs
-
 -- The newest apply of a plan. "-id", so that no plan reads the primary key of all jobs from its end.
-create function private.apply_of(p_plan bigint) returns public.provision_jobs
-language sql stable set search_path = '' as $$
+create function private.apply_of(p_plan bigint) returns public.provision_jobs language sql stable as $$
   select j from public.provision_jobs as j where j.plan_job_id = p_plan order by -j.id limit 1
 $$;
 
 -- Why the caller cannot apply a finished plan that nobody has applied, in words; null where nothing is in the way.
-create function private.apply_problem(p_plan public.provision_jobs) returns text
-language plpgsql stable set search_path = '' as $$
+create function private.apply_problem(p_plan public.provision_jobs) returns text language plpgsql stable as $$
 declare
   v_hint pg_catalog.text;
 begin
@@ -96,8 +91,7 @@ end;
 $$;
 
 -- A plan that the caller may read.
-create function private.my_run(p_run bigint, out v_plan public.provision_jobs)
-language plpgsql stable set search_path = '' as $$
+create function private.my_run(p_run bigint, out v_plan public.provision_jobs) language plpgsql stable as $$
 begin
   select * into v_plan from public.provision_jobs
   where id = p_run and type = 'PLAN' and private.may_see(org_id, module_path);
@@ -107,15 +101,14 @@ end;
 $$;
 
 -- The checks of a plan that it failed and that somebody may override, or has.
-create function private.failed_checks(p_plan bigint) returns setof public.policy_checks
-language sql stable set search_path = '' as $$
+create function private.failed_checks(p_plan bigint) returns setof public.policy_checks language sql stable as $$
   select c from public.policy_checks as c join public.provision_jobs as j on j.id = c.job_id and j.attempt = c.attempt
   where j.id = p_plan and j.status = 'SUCCEEDED' and c.level = 'overridable' and c.verdict in ('failed', 'error')
 $$;
 
 -- A plan and its apply as a terminal sees them.
 create function private.run_row(p_plan public.provision_jobs, p_is_whole boolean) returns jsonb
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select jsonb_build_object('id', p_plan.id, 'number', p_plan.number, 'module_id', p_plan.module_id,
     'status', p_plan.status, 'apply_status', a.status, 'apply_id', a.id, 'is_confirmation',
     coalesce(a.status = 'AWAITING_APPROVAL' and a.approvals_required = 0, false), 'message', p_plan.message,
@@ -150,17 +143,14 @@ $$;
 comment on function private.terminal_runs is 'The newest 20 runs of a module, as a terminal sees them. Members.';
 
 -- ## logs
-
 -- The approvals that an apply still needs, and the page where they are given.
-create function private.needs_approvals(p_count integer, p_url text) returns text
-language sql immutable set search_path = '' as $$
+create function private.needs_approvals(p_count integer, p_url text) returns text language sql immutable as $$
   select format('Needs %s more %s: open %s', p_count, case p_count when 1 then 'approval' else 'approvals' end, p_url)
 $$;
 
 -- The lines before an apply's log: three lines that the programs leave out, and what it waits for. It only grows, so
 -- that a reader can continue where it was: approvals end with an override, their events stay.
-create function private.apply_words(p_job public.provision_jobs, p_url text) returns text
-language sql stable set search_path = '' as $$
+create function private.apply_words(p_job public.provision_jobs, p_url text) returns text language sql stable as $$
   select format(E'Run %s\n%s\n\n', p_job.number, p_url)
     || case when exists (select from private.failed_checks(p_job.plan_job_id) as c
         where c.overridden_at is null or c.overridden_at > p_job.created_at)
@@ -180,8 +170,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- The lines after a plan's log: what an apply of it needs, or why there can be none.
-create function private.plan_words(p_plan public.provision_jobs) returns text
-language sql stable set search_path = '' as $$
+create function private.plan_words(p_plan public.provision_jobs) returns text language sql stable as $$
   select case when p_plan.status <> 'SUCCEEDED' or p_plan.plan_summary -> 'has_changes' is distinct from 'true' then ''
     when p.problem like '%waits for an override%' then ''
     when p.problem is not null then format(E'\nThis plan cannot be applied here. %s\n', p.problem)

@@ -3,7 +3,7 @@
 
 -- The last push to a branch, or the last pull request into it; where the branch is not known yet, into any.
 create function private.last_delivery(p_connection uuid, p_branch text, p_kind text) returns public.git_deliveries
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select d.* from public.git_deliveries as d
   left join public.pull_requests as r on r.connection_id = d.connection_id and r.number = d.pull_request
   where d.connection_id = p_connection and d.event in ('push', 'pull_request', 'poll')
@@ -14,7 +14,7 @@ $$;
 
 -- The outcome of an event for one module. An event from before the module, or before its move, does not name it.
 create function private.delivery_for_module(p_delivery public.git_deliveries, p_module public.modules) returns jsonb
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select to_jsonb(d) || jsonb_build_object(
     'verdict', case when p_delivery.modules = '[]' then p_delivery.verdict else coalesce(e.verdict, 'NOTHING') end,
     'reason', case when p_delivery.modules = '[]' then p_delivery.reason

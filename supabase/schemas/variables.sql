@@ -91,11 +91,9 @@ comment on table private.variable_uses is 'The last job that fetched each versio
 comment on column private.variable_uses.job_id is 'A job; its row may be past its retention period.';
 
 -- ## setting
-
 -- Returns why a value should not be kept as plain text; null where nothing suggests a secret. Shapes of well-known
 -- tokens, and names as people choose them.
-create function private.secret_warning(p_name text, p_value jsonb) returns text
-language sql immutable set search_path = '' as $$
+create function private.secret_warning(p_name text, p_value jsonb) returns text language sql immutable as $$
   select case
     when p_value is null then null
     when p_value::pg_catalog.text ~ ('(AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{20}'
@@ -109,15 +107,14 @@ $$;
 -- Names of environment variables that no job may set, in any case: they change how a program starts, how the engine or
 -- git finds its settings, or who the runner is. The runner refuses them as well, whatever the database gave it: `make
 -- migration` writes this pattern into wire/forbidden_variables.py.
-create function private.forbidden_variables() returns text language sql immutable set search_path = '' as $$
+create function private.forbidden_variables() returns text language sql immutable as $$
   select '^(LD_|DYLD_|PYTHON|GIT_|TF_CLI_ARGS|TF_HTTP_|WORKER_|RUNYARD_|SUPABASE_|PERL5|RUBY|NODE_|BASH_FUNC_'
     '|PULUMI_BACKEND)|^(PATH|TF_CLI_CONFIG_FILE|TERRAFORM_CONFIG|TF_DATA_DIR|TF_IN_AUTOMATION|TF_INPUT|TF_WORKSPACE'
     '|BASH_ENV|ENV|IFS|SHELLOPTS|BASHOPTS|PS4|HOME|TMPDIR|PULUMI_HOME|GODEBUG|GCONV_PATH)$'
 $$;
 
 -- Refuses a variable that no job could use.
-create function private.check_variable(p_variable public.variables) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.check_variable(p_variable public.variables) returns void language plpgsql stable as $$
 begin
   perform private.fail('RY422', 'A variable has a kind, a name and a value.',
     'Write {"kind": "input", "name": "region", "value": "eu-west-1"}; kinds are input, env and file.')
@@ -155,8 +152,7 @@ end;
 $$;
 
 -- Writes one variable at a path, unless it has this value already. The caller holds the lock of the path.
-create function private.put_variable(p_new public.variables) returns public.variables
-language plpgsql set search_path = '' as $$
+create function private.put_variable(p_new public.variables) returns public.variables language plpgsql as $$
 declare
   v_old public.variables;
   v_variable public.variables;
@@ -220,15 +216,14 @@ comment on function private.create_sealing_key is
 
 -- Writes the names of changed variables into the audit log, never their values.
 create function private.audit_variables(p_org uuid, p_action text, p_path text, p_names text[]) returns void
-language sql set search_path = '' as $$
+language sql as $$
   select private.audit(p_org, p_action, 'variable', p_path, coalesce(nullif(p_path, ''), 'organisation'),
     jsonb_build_object('names', to_jsonb(p_names)))
   where cardinality(p_names) > 0
 $$;
 
 -- A variable as members see it; nobody needs a sealed value, and an address is not secret.
-create function private.shown_variable(p_variable public.variables) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.shown_variable(p_variable public.variables) returns jsonb language sql stable as $$
   select to_jsonb(p_variable) - array['org_id', 'created_by', 'ended_at']
     || jsonb_build_object('value', case when p_variable.key_id is null or p_variable.is_reference then p_variable.value
       end, 'warning', case when p_variable.key_id is null then private.secret_warning(p_variable.name, p_variable.value)
@@ -282,8 +277,7 @@ comment on function private.set_variables is
   'answer has a warning where the value may be a secret. Operators; admins for the organisation and for enforced ones.';
 
 -- A variable that counts now and that the caller may see. The verb to ask for depends on it.
-create function private.my_variable(p_variable bigint, out v_variable public.variables)
-language plpgsql stable set search_path = '' as $$
+create function private.my_variable(p_variable bigint, out v_variable public.variables) language plpgsql stable as $$
 begin
   select * into v_variable from public.variables where id = p_variable and path is not null and ended_at is null
     and private.may_see(org_id, path);
@@ -312,7 +306,7 @@ comment on function private.remove_variable is
 -- Makes an object of names and values the plain variables of one kind at a path: a module's file and a group's form
 -- name all of them at once. HCL expressions, sealed and enforced ones stay.
 create function private.replace_variables(p_org uuid, p_path text, p_kind text, p_values jsonb) returns void
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 declare
   v_one public.variables;
   v_changed pg_catalog.text[] := '{}';
@@ -362,13 +356,12 @@ comment on function private.list_variables is
   'operators. Members.';
 
 -- ## which value wins
-
 -- Every variable that a job at a path could have, with its place among those of the same kind and name: 1 is the one
 -- that the job gets, and hides the others. Enforced ones first, the outer before the inner; then those of the run, of
 -- the module, of its groups from near to far, and of the organisation. A binding of an output wins over those of groups
 -- and of the organisation.
 create function private.ranked_variables(p_org uuid, p_path text, p_run bigint[])
-returns table (id bigint, place bigint) language sql stable set search_path = '' as $$
+returns table (id bigint, place bigint) language sql stable as $$
   select v.id, row_number() over (
     partition by v.kind, v.name
     order by not v.is_enforced, case when v.is_enforced then length(v.path) end, v.path is not null,
@@ -387,7 +380,7 @@ $$;
 
 -- The last job that used any version of a variable; null where none did.
 create function private.last_use(p_org uuid, p_path text, p_kind text, p_name text) returns jsonb
-language sql stable set search_path = '' as $$
+language sql stable as $$
   select jsonb_build_object('job', u.job_id, 'number', j.number, 'used_at', u.used_at)
   from public.variables as v join private.variable_uses as u on u.variable_id = v.id
   left join public.provision_jobs as j on j.id = u.job_id
@@ -454,10 +447,8 @@ comment on function private.preview_variables is
   'used it, and those that it hides. Members.';
 
 -- ## what a job is given
-
 -- The inputs that one request names, for its jobs alone.
-create function private.add_run_variables(p_org uuid, p_values jsonb, out v_ids bigint[])
-language plpgsql set search_path = '' as $$
+create function private.add_run_variables(p_org uuid, p_values jsonb, out v_ids bigint[]) language plpgsql as $$
 begin
   with added as (
     insert into public.variables (org_id, kind, name, value, created_by, created_by_label, ended_at)
@@ -472,7 +463,7 @@ $$;
 -- Notes which versions new jobs have: those of the job that they repeat or whose plan they apply, else the current
 -- ones. Jobs with sealed values need runners with the key, and shared ones have none: a label keeps them apart.
 create function private.freeze_variables(p_org uuid, p_jobs bigint[], p_run bigint[]) returns void
-language plpgsql set search_path = '' as $$
+language plpgsql as $$
 begin
   if not exists (select from public.variables as v where v.org_id = p_org) then return; end if;
   insert into private.job_variables (job_id, variables)
@@ -499,7 +490,7 @@ end;
 $$;
 
 -- The variables that a job was given, without values.
-create function private.given_variables(p_job bigint) returns jsonb language sql stable set search_path = '' as $$
+create function private.given_variables(p_job bigint) returns jsonb language sql stable as $$
   select coalesce(jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'path', v.path, 'version', v.version,
     'is_enforced', v.is_enforced, 'is_sealed', v.key_id is not null and not v.is_reference, 'is_reference',
     v.is_reference, 'is_current', v.ended_at is null) order by v.kind, v.name), '[]')
@@ -540,8 +531,7 @@ $$;
 comment on function private.worker_variables is 'A running job''s variables and values, for the leased attempt alone.';
 
 -- Refuses values for inputs that are bound.
-create function private.refuse_bound_inputs(p_module uuid, p_inputs jsonb) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.refuse_bound_inputs(p_module uuid, p_inputs jsonb) returns void language plpgsql stable as $$
 begin
   perform private.fail('RY409', format('The input "%s" is bound to the output "%s" of "%s".', b.input, b.output,
     private.shown_path(m.org_id, m.path)), 'Remove the binding first, or leave the value out.')

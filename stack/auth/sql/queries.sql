@@ -53,7 +53,7 @@ returning *
 
 -- name: insert_identity
 insert into auth.identities (provider_id, user_id, identity_data, provider, last_sign_in_at, created_at, updated_at)
-values (%(id)s::text, %(id)s, %(data)s, 'email', now(), now(), now())
+values (%(subject)s, %(user_id)s, %(data)s, %(provider)s, now(), now(), now())
 
 -- name: update_identity_email
 update auth.identities
@@ -294,25 +294,9 @@ returning *, created_at > now() - interval '10 minutes' as is_live
 -- name: identity_at
 select * from auth.identities where provider = %(provider)s and provider_id = %(subject)s
 
--- name: insert_provider_identity
-insert into auth.identities (provider_id, user_id, identity_data, provider, last_sign_in_at, created_at, updated_at)
-values (%(subject)s, %(user_id)s, %(data)s, %(provider)s, now(), now(), now())
-
 -- name: renew_identity
 update auth.identities set identity_data = %(data)s, last_sign_in_at = now(), updated_at = now()
 where provider = %(provider)s and provider_id = %(subject)s
-
--- name: insert_provider_user
-insert into auth.users (
-  instance_id, id, aud, role, email, email_confirmed_at, confirmation_token, recovery_token, email_change_token_new,
-  email_change, raw_app_meta_data, raw_user_meta_data, created_at, updated_at
-)
-values (
-  '00000000-0000-0000-0000-000000000000', %(id)s, 'authenticated', 'authenticated', %(email)s, now(), '', '', '', '',
-  %(app_metadata)s, %(user_metadata)s, now(), now()
-)
-on conflict (email) where is_sso_user = false do nothing
-returning *
 
 -- name: note_providers
 -- As GoTrue does: the identities of a user, by name.

@@ -86,10 +86,7 @@ function peopleOf(...found: unknown[]): string[] {
     const { login, username, id, email } = (each ?? {}) as Json;
     const name = text(login) ?? text(username);
     const account = name && Number.isSafeInteger(id) ? `${id}:${name}` : undefined;
-    return [["login", login], ["login", username], ["id", id], ["email", email], [
-      "account",
-      account,
-    ]];
+    return [["login", login], ["login", username], ["id", id], ["email", email], ["account", account]];
   }).filter(([, value]) => text(value) ?? Number.isSafeInteger(value));
   return [...new Set(names.map(([kind, value]) => `${kind}:${value}`.toLowerCase()))];
 }
@@ -108,11 +105,7 @@ function pushers(body: Json): string[] {
     // GitHub's pusher has a name and no login.
     { login: at(body, "pusher", "login") ?? at(body, "pusher", "name") },
     { login: body.user_username, id: body.user_id, email: body.user_email },
-    ...commits.flatMap(({ author, committer, message }) => [
-      author,
-      committer,
-      ...coAuthors(message),
-    ]),
+    ...commits.flatMap(({ author, committer, message }) => [author, committer, ...coAuthors(message)]),
   );
 }
 

@@ -43,26 +43,14 @@ export function write(figures: Figures): string {
     .flatMap(([quantile, value]) => known(value, `quantile="${quantile}"`));
   const families: [string, string, Samples][] = [
     ["jobs", "Unfinished jobs by status.", byStatus(figures.jobs, JOBS)],
-    [
-      "queue_oldest_seconds",
-      "How long the oldest queued job has waited.",
-      known(figures.oldest_queued_seconds),
-    ],
+    ["queue_oldest_seconds", "How long the oldest queued job has waited.", known(figures.oldest_queued_seconds)],
     ["queue_wait_seconds", "Waits of the jobs that ended within 5 minutes.", quantiles],
-    [
-      "jobs_ended_5m",
-      "Jobs that ended within 5 minutes after they had waited.",
-      known(waits.count),
-    ],
+    ["jobs_ended_5m", "Jobs that ended within 5 minutes after they had waited.", known(waits.count)],
     ["runners", "Runners by status.", byStatus(figures.runners, RUNNERS)],
     ["slots", "Slots of the runners that are online.", known(figures.slots)],
     ["slots_used", "Slots that run a job.", known(figures.slots_used)],
     ["sweep_lag_seconds", "Since when the sweep has not run.", known(figures.sweep_lag_seconds)],
-    [
-      "deliveries",
-      "Notifications of the last 30 days by status.",
-      byStatus(figures.deliveries, DELIVERIES),
-    ],
+    ["deliveries", "Notifications of the last 30 days by status.", byStatus(figures.deliveries, DELIVERIES)],
     ["organizations", "Organisations.", known(figures.organizations)],
   ];
   return families.map(([name, help, samples]) => family(`runyard_${name}`, help, samples)).join("");

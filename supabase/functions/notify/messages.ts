@@ -68,10 +68,7 @@ function teams(message: Message): unknown {
     $schema: "http://adaptivecards.io/schemas/adaptive-card.json",
     type: "AdaptiveCard",
     version: "1.4",
-    body: [
-      plainBlock(message.title, { weight: "bolder" }),
-      ...(reason ? [plainBlock(reason)] : []),
-    ],
+    body: [plainBlock(message.title, { weight: "bolder" }), ...(reason ? [plainBlock(reason)] : [])],
     ...(link ? { actions: [{ type: "Action.OpenUrl", title: "Open", url: link }] } : {}),
   };
   return {

@@ -92,7 +92,7 @@ select
     when o.value -> 'is_sensitive' = 'true' then 'changes and is sensitive' else 'is known after apply' end as words
 from private.set_members as m
 -- "offset 0", here and below: a look for each by its key, whatever the statistics, and never a join.
-cross join lateral (select * from public.provision_jobs as j where j.id = m.job_id offset 0) as j -- noqa: AM09
+cross join lateral (select j.* from public.provision_jobs as j where j.id = m.job_id offset 0) as j -- noqa: AM09
 cross join lateral jsonb_array_elements(case jsonb_typeof(j.plan_summary -> 'outputs') when 'array'
   then j.plan_summary -> 'outputs' else '[]' end) as o
 where j.type = 'PLAN' and j.status = 'SUCCEEDED' and not exists (
@@ -116,11 +116,11 @@ select
   o.words
 from private.set_members as m
 cross join lateral (
-  select * from public.module_bindings as b
+  select b.* from public.module_bindings as b
   where b.consumer_id = m.module_id and b.producer_id = any(m.waits_for) offset 0 -- noqa: AM09
 ) as b
 cross join lateral (
-  select * from private.planned_outputs as o
+  select o.* from private.planned_outputs as o
   where o.set_id = m.set_id and o.module_id = b.producer_id and o.name = b.output offset 0 -- noqa: AM09
 ) as o;
 comment on view private.open_bindings is

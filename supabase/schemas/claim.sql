@@ -35,10 +35,8 @@ comment on type private.instance_now is 'The process that asks for jobs: its nam
 
 -- The calling process as it is now: nothing is free while it is draining or not fresh, nor for a request that was
 -- answered before. The caller holds the instance's lock.
-create function private.this_instance(p_instance uuid, p_request uuid) returns private.instance_now
+create function private.this_instance(p_instance uuid, p_request uuid, out v_self private.instance_now)
 language plpgsql stable as $$
-declare
-  v_self private.instance_now;
 begin
   select l.name, l.offer, case when l.is_fresh and not l.is_draining and u.is_new then l.capacity - u.used else 0 end
   into v_self
@@ -48,7 +46,6 @@ begin
     from private.live_jobs as q where q.instance_id = p_instance and q.stage = 'RUNNING'
   ) as u
   where l.instance_id = p_instance;
-  return v_self;
 end;
 $$;
 
@@ -183,10 +180,8 @@ end;
 $$;
 
 -- Writes the records and events of jobs that were just taken, and answers the jobs as their runner gets them.
-create function private.record_claims(p_runner private.runner, p_instance text, p_jobs bigint[]) returns json
+create function private.record_claims(p_runner private.runner, p_instance text, p_jobs bigint[], out v_answer json)
 language plpgsql as $$
-declare
-  v_answer pg_catalog.json;
 begin
   with claimed as (
     update public.provision_jobs as j set
@@ -208,7 +203,6 @@ begin
     from claimed as c
   )
   select json_agg(c.answer order by array_position(p_jobs, c.id)) into v_answer from claimed as c;
-  return v_answer;
 end;
 $$;
 

@@ -193,7 +193,6 @@ language sql security definer set search_path = '' as $$
 $$;
 comment on function private.worker_target_status is 'A deploying job''s target: status, live versions, running jobs.';
 
--- squawk-ignore require-concurrent-index-creation
 create index workers_gone_idx on public.workers (id) where cloud ? 'is_gone' and removed_at is null;
 
 create function private.verify_cloud_identity(p_identity uuid) returns jsonb
@@ -339,24 +338,21 @@ create function private.orgs_to_scale(p_runner private.runner) returns setof uui
       where r.worker_id = p_runner.worker_id and r.org_id = w.org_id and r.reason is null))
 $$;
 
--- Takes or prolongs the lease of every organisation that the runner works for and that is free; answers with its own.
-create function private.hold_scaling(p_runner private.runner, p_seconds integer, p_except uuid[]) returns setof uuid
-language sql as $$
-  insert into private.scaling_leases as l (org_id, session_id, held_until)
-  select o, p_runner.session_id, now() + make_interval(secs => p_seconds)
-  from private.orgs_to_scale(p_runner) as o where o <> all (p_except)
-  on conflict (org_id) do update set session_id = excluded.session_id, held_until = excluded.held_until
-  where l.session_id = excluded.session_id or l.held_until < now()
-  returning l.org_id
-$$;
-
 create function private.worker_scaling_inputs(p_except uuid[] default '{}') returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_runner private.runner := private.need_lifecycle_runner();
   v_orgs pg_catalog.uuid[];
 begin
-  select array_agg(h) into v_orgs from private.hold_scaling(v_runner, 45, coalesce(p_except, '{}')) as h;
+  with held as (
+    insert into private.scaling_leases as l (org_id, session_id, held_until)
+    select o, v_runner.session_id, now() + interval '45 seconds'
+    from private.orgs_to_scale(v_runner) as o where o <> all (coalesce(p_except, '{}'))
+    on conflict (org_id) do update set session_id = excluded.session_id, held_until = excluded.held_until
+    where l.session_id = excluded.session_id or l.held_until < now()
+    returning l.org_id
+  )
+  select array_agg(h.org_id) into v_orgs from held as h;
   return jsonb_build_object(
     'has_cloud', exists (select from private.orgs_to_scale(v_runner)),
     'workers', coalesce((

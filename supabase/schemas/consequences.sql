@@ -99,12 +99,12 @@ $$;
 
 -- Queues applies that only waited for a commit to be applied in this module, or in any. It waits for no state: one that
 -- somebody is at, and an apply that began to wait in the same moment, are left to the sweep.
-create function private.promote(p_producer uuid default null) returns integer language plpgsql as $$
+create function private.promote(p_producer uuid default null, out v_count integer) language plpgsql as $$
 declare
   v_next private.promotable_jobs;
   v_job public.provision_jobs;
-  v_count integer := 0;
 begin
+  v_count := 0;
   for v_next in select n.* from private.promotable_jobs as n
     where n.producer_id = coalesce(p_producer, n.producer_id) order by n.module_id limit 200 loop
     -- Locked, then read again.
@@ -116,7 +116,6 @@ begin
     perform private.queue_jobs(v_next.org_id, array[v_next.id]);
     v_count := v_count + 1;
   end loop;
-  return v_count;
 end;
 $$;
 
@@ -185,9 +184,8 @@ declare
   v_pull public.pull_requests;
   v_findings private.git_finding[];
 begin
-  for v_found in select e.value from jsonb_array_elements(case when jsonb_typeof(
-    p_job.result #> '{git,pull_requests}') = 'array' then p_job.result #> '{git,pull_requests}' else '[]' end) as e
-    where e.value ->> 'ref' not like 'refs/heads/%' loop
+  for v_found in select e from jsonb_path_query(p_job.result, 'strict $.git.pull_requests[*]', silent => true) as e
+    where e ->> 'ref' not like 'refs/heads/%' loop
     select * into v_pull from public.pull_requests where connection_id = p_connection.id and is_open
       and number = (v_found ->> 'number')::integer for update;
     continue when v_pull.number is null;
@@ -210,13 +208,13 @@ $$;
 
 -- Plans what is to be planned of the branches, one set for each commit and way to apply; the sets, by branch.
 create function private.plan_branches(
-  p_connection public.git_connections, p_findings private.git_finding[], p_found jsonb
-) returns jsonb language plpgsql as $$
+  p_connection public.git_connections, p_findings private.git_finding[], p_found jsonb, out v_sets jsonb
+) language plpgsql as $$
 declare
   v_group pg_catalog.record;
-  v_sets pg_catalog.jsonb := '{}';
   v_set pg_catalog.uuid;
 begin
+  v_sets := '{}';
   for v_group in
     select f.commit, f.branch, f.apply, array_agg(f.module_id order by f.path) as modules,
       array_agg(f.fingerprint order by f.path) as contents
@@ -236,7 +234,6 @@ begin
       where d.connection_id = p_connection.id and d.verdict = 'PENDING' and d.ref = 'refs/heads/' || v_group.branch)
     where module_id = any (v_group.modules);
   end loop;
-  return v_sets;
 end;
 $$;
 

@@ -250,8 +250,8 @@ $$;
 -- locks, and places the jobs.
 -- Under a plan that is kept: for one job the planner would make a new one each time.
 create function private.add_module_jobs(
-  p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[], p_options jsonb
-) returns bigint[] language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan as $$
+  p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[], p_options jsonb, out v_jobs bigint[]
+) language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan as $$
 declare
   -- The member for whom a schedule or a set acts: the sweep that places its jobs runs in anybody's call.
   v_by pg_catalog.uuid := case when p_options ? 'created_by' then p_options ->> 'created_by'
@@ -276,7 +276,6 @@ declare
   v_counter pg_catalog.regclass := case when p_options ->> 'plan_job_id' is null then private.job_counter(p_org) end;
   v_is_checked boolean := p_type in ('PLAN', 'APPLY', 'DESTROY') and exists (
     select from public.policy_sets as s where s.org_id = p_org);
-  v_jobs bigint[];
   v_pins pg_catalog.uuid[];
 begin
   -- An apply without a plan is of the commit that was applied where it should have been.
@@ -331,7 +330,6 @@ begin
   where cardinality(v_jobs) is distinct from cardinality(p_modules);
   perform private.freeze_variables(p_org, v_jobs, private.add_run_variables(p_org, p_options -> 'variables'));
   perform private.need_pinned_runner(w.id) from (select distinct p as id from unnest(v_pins) as p) as w;
-  return v_jobs;
 end;
 $$;
 

@@ -139,11 +139,11 @@ create function private.open_since(p_from timestamptz) returns timestamptz langu
 $$;
 
 -- Rolls up the closed hours of the last day that were not rolled up yet.
-create function private.roll_up() returns integer language plpgsql as $$
+create function private.roll_up(out v_count integer) language plpgsql as $$
 declare
   v_hour pg_catalog.timestamptz;
-  v_count integer := 0;
 begin
+  v_count := 0;
   for v_hour in
     select h from generate_series(date_bin('1 hour', now(), '2000-01-01 00:00+00') - interval '24 hours',
       date_bin('1 hour', now(), '2000-01-01 00:00+00') - interval '1 hour', interval '1 hour') as h
@@ -162,7 +162,6 @@ begin
   delete from private.waits_hourly where hour < now() - interval '8 days';
   delete from private.outages where ended_at < now() - interval '8 days';
   delete from private.rolled_hours where hour < now() - interval '2 days';
-  return v_count;
 end;
 $$;
 

@@ -50,10 +50,8 @@ comment on column public.git_connections.error is 'Why the last reading failed; 
 comment on column public.git_connections.heads is 'The refs that were read last, each with its commit.';
 comment on column public.git_connections.work_digest is 'The work requested then; with equal heads nothing is new.';
 
--- squawk-ignore constraint-missing-not-valid, adding-foreign-key-constraint
 alter table public.provision_jobs add constraint provision_jobs_target_connection_id_fkey
   foreign key (target_connection_id) references public.git_connections (id);
--- squawk-ignore require-concurrent-index-creation
 create index provision_jobs_target_connection_id_idx on public.provision_jobs (target_connection_id, id desc)
   where target_connection_id is not null;
 
@@ -152,7 +150,6 @@ comment on column public.module_git.missing_folder is
   'The folder of its source that its branch had no more when it was last read; it counts while the source names it.';
 comment on column public.module_git.moved_to is 'The one other folder with its content, which a member may accept.';
 
--- squawk-ignore require-concurrent-index-creation
 create index modules_repository_idx on public.modules (org_id, private.repository_key(source ->> 'url'))
   where source_kind = 'git' and deleted_at is null;
 
@@ -228,8 +225,8 @@ returns setof private.git_finding language sql stable as $$
         then 'First reading: changes from here on are planned.'
       else format('Its folders changed at %s.', left(f.value ->> 'commit', 7)) end, n.is_missing
   from private.modules_of_connection(p_connection) as m left join public.module_git as g on g.module_id = m.id
-  left join jsonb_array_elements(case when jsonb_typeof(p_found -> 'modules') = 'array' then p_found -> 'modules'
-    else '[]' end) as f on f.value ->> 'id' = m.id::pg_catalog.text
+  left join jsonb_path_query(p_found, 'strict $.modules[*]', silent => true) as f (value)
+    on f.value ->> 'id' = m.id::pg_catalog.text
   cross join lateral (select case when f.value is null then private.missing_folder(m, g) is not null
     else f.value ->> 'commit' is not null and f.value ->> 'fingerprint' is null end as is_missing) as n
 $$;

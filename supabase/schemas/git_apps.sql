@@ -30,10 +30,8 @@ create table private.git_app_secrets (
 comment on table private.git_app_secrets is 'Keys of GitHub Apps, sealed by an edge function with its own key.';
 comment on column private.git_app_secrets.state_hash is 'Digest of the state that GitHub returns with its code.';
 
--- squawk-ignore constraint-missing-not-valid, adding-foreign-key-constraint
 alter table public.git_connections add constraint git_connections_app_id_fkey
   foreign key (app_id) references public.git_apps (id) on delete set null;
--- squawk-ignore require-concurrent-index-creation
 create index git_connections_app_id_idx on public.git_connections (app_id) where app_id is not null;
 
 -- ## creating

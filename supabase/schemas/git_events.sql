@@ -67,11 +67,11 @@ end;
 $$;
 
 -- Queues the reading of repositories whose poll is due.
-create function private.sweep_git() returns integer language plpgsql as $$
+create function private.sweep_git(out v_count integer) language plpgsql as $$
 declare
   v_connection public.git_connections;
-  v_count integer := 0;
 begin
+  v_count := 0;
   perform private.sweep_queue();
   for v_connection in select * from public.git_connections as c where c.removed_at is null and c.poll_seconds > 0
     and c.next_poll_at <= now() order by c.next_poll_at limit 200 for update skip locked loop
@@ -87,7 +87,6 @@ begin
     exception when others then raise warning 'poll of %: %', v_connection.id, sqlerrm;
     end;
   end loop;
-  return v_count;
 end;
 $$;
 

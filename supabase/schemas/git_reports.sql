@@ -3,7 +3,6 @@
 -- is read when a sender leases it, so the newest state wins and waiting reports of the same thing become one. Reports
 -- contain paths, counts and results, never a value. A failed report changes no job.
 
--- squawk-ignore require-concurrent-index-creation
 create index job_sets_git_idx on public.job_sets ((options #>> '{git,connection_id}'),
   (coalesce(options #>> '{git,commit}', '#' || (options #>> '{git,pull_request}')))) where options ? 'git';
 

@@ -304,7 +304,6 @@ begin
 end;
 $$;
 
--- squawk-ignore constraint-missing-not-valid
 alter table private.live_jobs add constraint live_jobs_stage_check check (private.is_stage_whole(live_jobs));
 
 -- ## transitions
@@ -370,12 +369,10 @@ $$;
 create trigger guard before update on public.provision_jobs for each row execute function private.guard_job();
 
 -- Jobs that wait for a person are few, and every page shows them: without it, finding none reads all that ever were.
--- squawk-ignore require-concurrent-index-creation
 create index provision_jobs_needs_you_idx on public.provision_jobs (org_id, id desc)
 where status in ('AWAITING_APPROVAL', 'NEEDS_ATTENTION');
 
 -- Jobs about runners are few: a search for those that wait finds them by their status, whichever runner or type.
--- squawk-ignore require-concurrent-index-creation
 create index provision_jobs_lifecycle_idx on public.provision_jobs (status, id) where target_worker_id is not null;
 
 -- No foreign keys: the function that changes a job writes its event, and the checks would be a tenth of a claim's cost.

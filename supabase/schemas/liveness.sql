@@ -220,9 +220,8 @@ end;
 $$;
 
 -- Compares the runner's list of jobs with what it has: what to cancel, what it lost, what it does not know of.
-create function private.compare_running(p_runner private.runner, p_running jsonb) returns jsonb language plpgsql as $$
-declare
-  v_answer pg_catalog.jsonb;
+create function private.compare_running(p_runner private.runner, p_running jsonb, out v_answer jsonb)
+language plpgsql as $$
 begin
   perform private.resume_held(p_runner, (l ->> 'job')::bigint, (l ->> 'attempt')::integer)
   from jsonb_array_elements(coalesce(p_running, '[]')) as l
@@ -252,7 +251,6 @@ begin
       select coalesce(jsonb_agg(jsonb_build_object('job', l.job_id, 'attempt', l.attempt)), '[]')
       from listed as l left join owned as o on o.job_id = l.job_id and o.attempt = l.attempt where o.job_id is null)
   ) into v_answer;
-  return v_answer;
 end;
 $$;
 

@@ -95,9 +95,8 @@ declare
   v_problem pg_catalog.text;
   v_set pg_catalog.uuid;
 begin
-  for v_found in select e.value from jsonb_array_elements(case when jsonb_typeof(p_job.result #> '{git,pull_requests}')
-    = 'array' then p_job.result #> '{git,pull_requests}' else '[]' end) as e
-    where e.value ->> 'ref' like 'refs/heads/%' loop
+  for v_found in select e from jsonb_path_query(p_job.result, 'strict $.git.pull_requests[*]', silent => true) as e
+    where e ->> 'ref' like 'refs/heads/%' loop
     select * into v_group from private.merge_groups where connection_id = p_connection.id
       and ref = v_found ->> 'ref' and status = 'WAITING' order by created_at desc limit 1 for update;
     continue when v_group.head_commit is null;

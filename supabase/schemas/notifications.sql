@@ -146,29 +146,24 @@ begin
 end;
 $$;
 
--- Tells of a runner that went silent; one that was stopped or sleeps is not lost.
-create function private.notify_lost() returns trigger language plpgsql security definer set search_path = '' as $$
+-- Tells of a runner that went silent, but not of one that was stopped or sleeps; and of a process that reports that it
+-- cannot run jobs, when it could before.
+create function private.notify_trouble() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
-  perform private.notify_runner(new.worker_id, 'runner.lost', 'runner_event:' || new.id, 'is lost', new.reason);
+  if tg_table_name = 'worker_events' then
+    perform private.notify_runner(new.worker_id, 'runner.lost', 'runner_event:' || new.id, 'is lost', new.reason);
+  else
+    perform private.notify_runner(new.worker_id, 'runner.degraded', format('degraded:%s:%s', new.id,
+      extract(epoch from now())), 'is degraded', new.facts #>> '{degraded,reason}');
+  end if;
   return null;
 end;
 $$;
 create trigger notify after insert on public.worker_events for each row
-  when (new.event = 'offline' and new.reason like 'No heartbeat%') execute function private.notify_lost();
-
--- Notifies of a process that reports that it cannot run jobs, when it could before.
-create function private.notify_degraded() returns trigger language plpgsql security definer set search_path = '' as $$
-begin
-  perform private.notify_runner(new.worker_id, 'runner.degraded', format('degraded:%s:%s', new.id, extract(epoch
-    from now())), 'is degraded',
-    new.facts #>> '{degraded,reason}');
-  return null;
-end;
-$$;
+  when (new.event = 'offline' and new.reason like 'No heartbeat%') execute function private.notify_trouble();
 create trigger notify_degraded after update of facts on public.worker_instances for each row
   when (jsonb_typeof(new.facts -> 'degraded') = 'object' and jsonb_typeof(old.facts -> 'degraded') is distinct
-    from 'object')
-  execute function private.notify_degraded();
+    from 'object') execute function private.notify_trouble();
 
 -- Tells of a new stable release, and how many runners are now outdated: one message each, however many they are.
 create function private.notify_release() returns trigger language plpgsql security definer set search_path = '' as $$

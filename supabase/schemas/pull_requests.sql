@@ -61,8 +61,8 @@ returns setof private.git_finding language sql stable as $$
         then 'The same content was planned for this pull request.'
       else 'Its folders change.' end, f.value -> 'is_missing' = 'true'
   from private.modules_of_connection(p_connection) as m
-  left join jsonb_array_elements(case when jsonb_typeof(p_found -> 'modules') = 'array' then p_found -> 'modules'
-    else '[]' end) as f on f.value ->> 'id' = m.id::pg_catalog.text
+  left join jsonb_path_query(p_found, 'strict $.modules[*]', silent => true) as f (value)
+    on f.value ->> 'id' = m.id::pg_catalog.text
 $$;
 
 -- Answers the deliveries of a pull request; one that no delivery announced was found by the poll.

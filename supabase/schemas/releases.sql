@@ -20,7 +20,6 @@ comment on table public.worker_releases is 'Published versions of the runner, wi
 comment on column public.worker_releases.is_breaking is 'Whether something must be changed before updating.';
 comment on column public.worker_releases.artifacts is 'What to download: [{name, url, sha256}].';
 
--- squawk-ignore require-concurrent-index-creation
 create index worker_releases_newest_idx on public.worker_releases ((private.version_key(version) collate "C") desc)
 where channel = 'stable' and withdrawn_at is null;
 
@@ -265,11 +264,11 @@ create function private.plan_waves(p_workers uuid[]) returns jsonb language sql 
 $$;
 
 -- Queues the jobs of a rollout's present wave, for those of its runners that still need one; returns how many.
-create function private.start_wave(p_rollout public.rollouts) returns integer language plpgsql as $$
+create function private.start_wave(p_rollout public.rollouts, out v_count integer) language plpgsql as $$
 declare
   v_job public.provision_jobs;
-  v_count integer := 0;
 begin
+  v_count := 0;
   -- As they are now: days after the waves were planned, a person may have updated, drained or removed one.
   for v_job in
     select u.* from private.updatable_workers(p_rollout.org_id, p_rollout.version) as w
@@ -281,7 +280,6 @@ begin
     perform private.add_job(v_job, format('Wave %s of the rollout of %s', p_rollout.wave, p_rollout.version));
     v_count := v_count + 1;
   end loop;
-  return v_count;
 end;
 $$;
 

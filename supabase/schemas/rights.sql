@@ -528,16 +528,13 @@ end;
 $$;
 
 -- Refuses a path that the caller does not see like one that does not exist.
-create function private.need_seen(p_org uuid, p_path text default '') returns text[] language plpgsql stable as $$
-declare
-  v_seen pg_catalog.text[];
+create function private.need_seen(p_org uuid, p_path text default '', out v_seen text[]) language plpgsql stable as $$
 begin
   perform private.need('organization.read', p_org);
   v_seen := private.seen(p_org);
   perform private.fail('RY404', 'There is no such module or group.',
     'Write its whole path, such as platform/network; "" is all modules.')
   where p_path <> '' and not private.is_seen(p_org, p_path, v_seen);
-  return v_seen;
 end;
 $$;
 

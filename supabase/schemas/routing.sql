@@ -153,9 +153,7 @@ end;
 $$;
 
 -- The requirements of a job on its runner: its lane, without a number.
-create function private.lane_needs(p_job public.provision_jobs) returns private.lanes language plpgsql stable as $$
-declare
-  v_needs private.lanes;
+create function private.lane_needs(p_job public.provision_jobs, out v_needs private.lanes) language plpgsql stable as $$
 begin
   v_needs.org_id := p_job.org_id;
   v_needs.priority := p_job.priority;
@@ -177,7 +175,6 @@ begin
   if v_needs.excluded_worker_id is null or v_needs.excluded_worker_id is distinct from p_job.pinned_worker_id then
     v_needs.cloud := p_job.payload #>> '{lifecycle,identity,provider}';
   end if;
-  return v_needs;
 end;
 $$;
 
@@ -209,9 +206,7 @@ end;
 $$;
 
 -- The lanes for these needs, in their order; created where a need is the first of its kind.
-create function private.lanes_for(p_needs private.lanes[]) returns integer[] language plpgsql as $$
-declare
-  v_lanes integer[];
+create function private.lanes_for(p_needs private.lanes[], out v_lanes integer[]) language plpgsql as $$
 begin
   -- Twice at most: a lane that somebody else creates at the same moment exists when the insert has waited for it.
   for n in 1 .. 2 loop
@@ -230,7 +225,6 @@ begin
     perform private.make_lanes(array(
       select p_needs[i] from generate_subscripts(p_needs, 1) as i where v_lanes[i] is null));
   end loop;
-  return v_lanes;
 end;
 $$;
 

@@ -405,11 +405,11 @@ comment on function private.deploy_worker is
   'image, version and a runner''s settings. Admins.';
 
 -- Retires the records of runners that were removed from the cloud.
-create function private.sweep_removals() returns integer language plpgsql as $$
+create function private.sweep_removals(out v_count integer) language plpgsql as $$
 declare
   v_worker pg_catalog.record;
-  v_count integer := 0;
 begin
+  v_count := 0;
   for v_worker in select w.id, w.org_id from public.workers as w where w.cloud ? 'is_gone' and w.removed_at is null
     order by w.org_id loop
     begin
@@ -420,6 +420,5 @@ begin
     exception when query_canceled or others then raise warning 'sweep of removed runner %: %', v_worker.id, sqlerrm;
     end;
   end loop;
-  return v_count;
 end;
 $$;

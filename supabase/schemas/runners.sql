@@ -103,7 +103,6 @@ create policy "Members see their runners and the shared ones" on public.workers
   for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids('module.read')))
     or id = any(array(select private.my_workers())));
 
--- squawk-ignore adding-foreign-key-constraint, constraint-missing-not-valid
 alter table public.modules add constraint
   modules_pinned_worker_id_fkey foreign key (pinned_worker_id) references public.workers (id);
 
@@ -166,19 +165,14 @@ create table public.worker_assignments (
 create index worker_assignments_org_id_idx on public.worker_assignments (org_id, path);
 comment on table public.worker_assignments is 'This runner may run jobs at or below this path.';
 
--- squawk-ignore adding-foreign-key-constraint, constraint-missing-not-valid
-alter table public.workers add constraint
-  workers_service_account_id_fkey foreign key (service_account_id)
-    references public.service_accounts (id);
+alter table public.workers add constraint workers_service_account_id_fkey
+  foreign key (service_account_id) references public.service_accounts (id);
 
--- squawk-ignore require-concurrent-index-creation
 create index workers_service_account_id_idx on public.workers (service_account_id) where service_account_id is not null;
 
--- squawk-ignore adding-foreign-key-constraint, constraint-missing-not-valid
 alter table public.workers add constraint
   workers_cloud_identity_id_fkey foreign key (cloud_identity_id) references public.cloud_identities (id);
 
--- squawk-ignore require-concurrent-index-creation
 create index workers_cloud_identity_id_idx on public.workers (cloud_identity_id) where cloud_identity_id is not null;
 
 create table public.worker_events (

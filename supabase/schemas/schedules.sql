@@ -404,11 +404,11 @@ end;
 $$;
 
 -- Runs what is due, each once however long it has been due, the longest waiting first; two hundred at a time.
-create function private.sweep_schedules() returns integer language plpgsql as $$
+create function private.sweep_schedules(out v_count integer) language plpgsql as $$
 declare
   v_schedule public.schedules;
-  v_count integer := 0;
 begin
+  v_count := 0;
   -- A clock that was ahead and was set back has left schedules waiting for that time: they are counted again from now.
   -- A correction of minutes does not count, so that nothing runs twice.
   update public.schedules as s set next_at = private.next_time(private.parse_cron(s.cron), s.zone, now()),
@@ -432,6 +432,5 @@ begin
     -- The next sweep continues.
     exit when clock_timestamp() > now() + interval '4 seconds';
   end loop;
-  return v_count;
 end;
 $$;

@@ -259,13 +259,13 @@ end;
 $$;
 
 -- Places jobs of sets, a batch for each organisation; cancels what waits of cancelled ones; closes what is done.
-create function private.sweep_sets() returns integer language plpgsql as $$
+create function private.sweep_sets(out v_count integer) language plpgsql as $$
 declare
   v_set public.job_sets;
-  v_count integer := 0;
   v_used pg_catalog.jsonb := '{}';
   v_left integer;
 begin
+  v_count := 0;
   -- Fifty for each organisation, two hundred in all: people's own jobs are enqueued between two sweeps, and come first
   -- by their priority as well. In any order, so that each has its turn.
   for v_set in select o.* from (
@@ -285,6 +285,5 @@ begin
   for v_set in select * from public.job_sets as s where s.finished_at is null order by random() limit 1000 loop
     v_left := v_left - private.try_close(v_set, v_left);
   end loop;
-  return v_count;
 end;
 $$;

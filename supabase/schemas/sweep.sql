@@ -50,11 +50,11 @@ create function private.is_past_grace() returns boolean language sql as $$
 $$;
 
 -- Marks runners and instances OFFLINE that have sent no heartbeat for 60 s, and wakes those who may take their place.
-create function private.sweep_workers() returns integer language plpgsql as $$
+create function private.sweep_workers(out v_count integer) language plpgsql as $$
 declare
   v_worker pg_catalog.uuid;
-  v_count integer := 0;
 begin
+  v_count := 0;
   for v_worker in
     select w.id from public.workers as w
     where w.status <> 'OFFLINE' and w.removed_at is null
@@ -73,16 +73,15 @@ begin
     where o.status <> 'OFFLINE' and not exists (select from private.instance_liveness as l where l.instance_id = o.id
       and l.is_fresh)
     for no key update of w, o skip locked);
-  return v_count;
 end;
 $$;
 
 -- Ends the sessions whose token has expired. Their calls are refused already; this shows it on the runner's page.
-create function private.sweep_sessions() returns integer language plpgsql as $$
+create function private.sweep_sessions(out v_count integer) language plpgsql as $$
 declare
   v_session pg_catalog.record;
-  v_count integer := 0;
 begin
+  v_count := 0;
   for v_session in
     select s.worker_id, s.instance_id, s.token_id from private.sessions as s
       join public.workers as w on w.id = s.worker_id
@@ -97,7 +96,6 @@ begin
       when query_canceled or others then raise warning 'sweep of sessions of runner %: %', v_session.worker_id, sqlerrm;
     end;
   end loop;
-  return v_count;
 end;
 $$;
 
@@ -155,13 +153,13 @@ $$;
 
 -- Gives jobs of less than the usual priority (100) that one when they have waited for ten minutes, so that they do not
 -- starve behind people's jobs. One of each lane at a time: people's jobs must not wait behind a long queue of these.
-create function private.sweep_aging() returns integer language plpgsql as $$
+create function private.sweep_aging(out v_count integer) language plpgsql as $$
 declare
   v_live private.live_jobs;
   v_job public.provision_jobs;
   v_lane integer;
-  v_count integer := 0;
 begin
+  v_count := 0;
   for v_live in
     select q.* from private.lanes as l
     cross join lateral (
@@ -183,16 +181,15 @@ begin
       when query_canceled or others then raise warning 'sweep of the priority of job %: %', v_live.job_id, sqlerrm;
     end;
   end loop;
-  return v_count;
 end;
 $$;
 
 -- Cancels jobs that were not approved in time.
-create function private.sweep_approvals() returns integer language plpgsql as $$
+create function private.sweep_approvals(out v_count integer) language plpgsql as $$
 declare
   v_job bigint;
-  v_count integer := 0;
 begin
+  v_count := 0;
   for v_job in
     select j.id from public.provision_jobs as j
     where j.status = 'AWAITING_APPROVAL' and j.approval_deadline_at <= now()
@@ -204,7 +201,6 @@ begin
     exception when query_canceled or others then raise warning 'sweep of the approval of job %: %', v_job, sqlerrm;
     end;
   end loop;
-  return v_count;
 end;
 $$;
 
@@ -216,13 +212,13 @@ create function private.log_days() returns setof date language sql stable as $$
 $$;
 
 -- Drops log partitions that nobody keeps, a week of days at a time: each costs locks until the transaction ends.
-create function private.drop_old_log_partitions() returns integer language plpgsql as $$
+create function private.drop_old_log_partitions(out v_count integer) language plpgsql as $$
 declare
   v_day pg_catalog.date;
   v_oldest pg_catalog.date := private.utc_day() - coalesce((
     select max(o.log_retention_days) from public.organizations as o), 30);
-  v_count integer := 0;
 begin
+  v_count := 0;
   delete from private.job_log_chunks_rest where log_day < v_oldest;
   for v_day in select d from private.log_days() as d where d < v_oldest loop
     begin
@@ -235,7 +231,6 @@ begin
     end;
     exit when v_count = 7;
   end loop;
-  return v_count;
 end;
 $$;
 
@@ -247,13 +242,13 @@ comment on table private.log_retention is 'How far each organisation''s old logs
 comment on column private.log_retention.kept_from is 'Nothing of the days before is left.';
 
 -- Deletes log chunks that are older than their own organisation's retention.
-create function private.delete_old_logs() returns integer language plpgsql as $$
+create function private.delete_old_logs(out v_count integer) language plpgsql as $$
 declare
   v_day pg_catalog.date;
   v_orgs pg_catalog.uuid[];
   v_deleted integer;
-  v_count integer := 0;
 begin
+  v_count := 0;
   -- Whole days go by dropping their partition; this is for organisations that keep logs for less long than another. A
   -- part at a time, so that a sweep stays short.
   for v_day in
@@ -273,7 +268,6 @@ begin
     on conflict (org_id) do update set kept_from = excluded.kept_from;
     exit when clock_timestamp() > now() + interval '2 seconds';
   end loop;
-  return v_count;
 end;
 $$;
 
@@ -304,12 +298,12 @@ end;
 $$;
 
 -- Removes lanes that have no job; they are created again when needed.
-create function private.forget_lanes() returns integer language plpgsql as $$
+create function private.forget_lanes(out v_count integer) language plpgsql as $$
 declare
   v_org pg_catalog.uuid;
   v_deleted integer;
-  v_count integer := 0;
 begin
+  v_count := 0;
   -- Every claim asks each lane of its runner for jobs, and pins, labels and priorities that nobody uses any more leave
   -- some behind. With the routing lock alone, so that nobody is about to put a job into one of them.
   for v_org in
@@ -323,16 +317,15 @@ begin
       v_count := v_count + v_deleted;
     end if;
   end loop;
-  return v_count;
 end;
 $$;
 
 -- Removes temporary modules whose jobs have ended and that have no state, and the group that was made for them.
-create function private.remove_temporary_modules() returns integer language plpgsql as $$
+create function private.remove_temporary_modules(out v_count integer) language plpgsql as $$
 declare
   v_module public.modules;
-  v_count integer := 0;
 begin
+  v_count := 0;
   -- A minute: it is created first, and its job is requested next.
   for v_module in select m.* from public.modules as m where m.is_temporary and m.deleted_at is null
     and m.updated_at < now() - interval '1 minute' limit 100 loop
@@ -355,7 +348,6 @@ begin
       jsonb_build_object('reason', 'temporary'));
     v_count := v_count + 1;
   end loop;
-  return v_count;
 end;
 $$;
 

@@ -315,12 +315,9 @@ from (values
 comment on view private.verbs is 'The permission table: which role may do what.';
 comment on column private.verbs.least_role is 'This role and those above it may.';
 
-create function private.least_role(p_verb text) returns public.member_role language plpgsql stable as $$
-declare
-  v_role public.member_role;
+create function private.least_role(p_verb text, out v_role public.member_role) language plpgsql stable as $$
 begin
   select v.least_role into strict v_role from private.verbs as v where v.verb = p_verb;
-  return v_role;
 end;
 $$;
 comment on table public.service_accounts is 'Identities of runners and pipelines: trust in an issuer, or a secret.';
@@ -449,14 +446,11 @@ end;
 $$;
 
 -- The role of the caller's membership or service account in an organisation; null for one who has none.
-create function private.my_role(p_org uuid) returns public.member_role language plpgsql stable as $$
-declare
-  v_role public.member_role;
+create function private.my_role(p_org uuid, out v_role public.member_role) language plpgsql stable as $$
 begin
   select m.role into v_role from public.memberships as m
   where m.org_id = p_org and m.user_id = private.caller_id() and private.is_admitted(p_org);
   if v_role is null and private.is_account() then v_role := private.need_account_role(p_org); end if;
-  return v_role;
 end;
 $$;
 

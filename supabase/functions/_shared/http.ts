@@ -6,6 +6,9 @@ import { isHosted, read } from "./env.ts";
 const MAX_BODY_BYTES = 256 * 1024;
 const MOST_LEVELS = 100;
 
+/** An attempt of a job, as runners name it. */
+export const jobAttempt = z.strictObject({ id: z.int().positive(), attempt: z.int().positive() });
+
 /** An answer that is thrown: the handler's wrapper sends it. */
 export class Answer extends Error {
   constructor(

@@ -18,10 +18,7 @@ const POLLS_PER_ADDRESS = 900;
 const INTERVAL_SECONDS = 2;
 
 const start = z.strictObject({ program: z.string().min(1).max(200) });
-const poll = z.strictObject({
-  grant_type: z.literal(DEVICE_CODE),
-  device_code: z.string().min(20).max(200),
-});
+const poll = z.strictObject({ grant_type: z.literal(DEVICE_CODE), device_code: z.string().min(20).max(200) });
 
 async function begin(request: Request, program: string): Promise<Response> {
   const address = addressOf(request);

@@ -5,7 +5,7 @@ import { asCaller } from "../_shared/calling.ts";
 import { digest } from "../_shared/codes.ts";
 import { call, limit } from "../_shared/database.ts";
 import { askGithub, type Installation, installationToken } from "../_shared/github_app.ts";
-import { addressOf, Answer, json, parse, readBody } from "../_shared/http.ts";
+import { addressOf, Answer, jobAttempt, json, parse, readBody } from "../_shared/http.ts";
 import { open, seal } from "../_shared/sealing.ts";
 
 const CODES_PER_ADDRESS = 20;
@@ -14,9 +14,7 @@ const codeRequest = z.strictObject({
   code: z.string().regex(/^[A-Za-z0-9_-]{1,200}$/),
   state: z.string().max(200),
 });
-const tokenRequest = z.strictObject({
-  job: z.strictObject({ id: z.int().positive(), attempt: z.int().positive() }),
-});
+const tokenRequest = z.strictObject({ job: jobAttempt });
 
 interface Pending {
   org_id: string;

@@ -10,10 +10,7 @@ import { addressOf, json, parse, readBody, serveWith } from "../_shared/http.ts"
 /** In a minute. A dashboard asks for all its visitors from one address. */
 const PER_ADDRESS = 240;
 
-const asked = z.strictObject({
-  invitation: z.uuid(),
-  token_hash: z.string().regex(/^[0-9a-f]{64}$/),
-});
+const asked = z.strictObject({ invitation: z.uuid(), token_hash: z.string().regex(/^[0-9a-f]{64}$/) });
 
 export const handler = serveWith(async (request) => {
   const { invitation, token_hash } = parse(asked, await readBody(request));

@@ -8,7 +8,7 @@ import { z } from "zod";
 import { asCaller } from "../_shared/calling.ts";
 import { limit } from "../_shared/database.ts";
 import { publicUrl, read } from "../_shared/env.ts";
-import { addressOf, has, json, parse, readBody, serveWith } from "../_shared/http.ts";
+import { addressOf, has, jobAttempt, json, parse, readBody, serveWith } from "../_shared/http.ts";
 import { ALGORITHM, publicKeys, signClaims } from "./keys.ts";
 import { signRecords } from "./records.ts";
 
@@ -20,9 +20,7 @@ const STANDARD_CLAIMS = ["iss", "aud", "sub", "iat", "nbf", "exp", "jti"];
 const WAKES_PER_ADDRESS = 240;
 
 const signRequest = z.strictObject({ sign: z.literal(true) });
-const tokenRequest = z.strictObject({
-  job: z.strictObject({ id: z.int().positive(), attempt: z.int().positive() }),
-});
+const tokenRequest = z.strictObject({ job: jobAttempt });
 
 interface Identity {
   name: string;

@@ -71,10 +71,7 @@ function teams(message: Message): unknown {
     body: [plainBlock(message.title, { weight: "bolder" }), ...(reason ? [plainBlock(reason)] : [])],
     ...(link ? { actions: [{ type: "Action.OpenUrl", title: "Open", url: link }] } : {}),
   };
-  return {
-    type: "message",
-    attachments: [{ contentType: "application/vnd.microsoft.card.adaptive", content }],
-  };
+  return { type: "message", attachments: [{ contentType: "application/vnd.microsoft.card.adaptive", content }] };
 }
 
 /** The text of a mail. */

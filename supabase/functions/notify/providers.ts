@@ -123,11 +123,7 @@ const gitlab: Provider = {
   status: (report, link) => ({
     method: "POST",
     path: `${project(report)}/statuses/${report.commit}`,
-    body: {
-      ...shared(report, link),
-      state: report.state === "failure" ? "failed" : report.state,
-      name: CONTEXT,
-    },
+    body: { ...shared(report, link), state: report.state === "failure" ? "failed" : report.state, name: CONTEXT },
   }),
   comments: (report) => `${project(report)}/merge_requests/${report.number}/notes`,
   comment: (report, id) => `${gitlab.comments(report)}/${id}`,
@@ -139,11 +135,7 @@ const gitlab: Provider = {
   }),
   pulls: (report) => `${project(report)}/merge_requests`,
   event: (pull) => ({
-    object_attributes: {
-      ...pull,
-      author_id: (pull.author as { id?: number })?.id,
-      last_commit: { id: pull.sha },
-    },
+    object_attributes: { ...pull, author_id: (pull.author as { id?: number })?.id, last_commit: { id: pull.sha } },
     user: pull.author,
   }),
 };

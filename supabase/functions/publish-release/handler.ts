@@ -28,11 +28,7 @@ const publish = z.strictObject({
   artifacts: z.array(artifact).max(100).default([]),
 });
 
-const withdraw = z.strictObject({
-  withdraw: z.literal(true),
-  version,
-  reason: z.string().min(1).max(2000),
-});
+const withdraw = z.strictObject({ withdraw: z.literal(true), version, reason: z.string().min(1).max(2000) });
 
 const STATUS_OF: Record<string, number> = { RY404: 404, RY409: 409, RY422: 400, RY429: 429 };
 

@@ -49,10 +49,7 @@ const request = z.discriminatedUnion("grant_type", [
 ]);
 type TokenRequest = z.infer<typeof request>;
 const PERSONAL = "urn:runyard:grant-type:personal-token";
-const personal = z.strictObject({
-  grant_type: z.literal(PERSONAL),
-  token: z.string().regex(PERSONAL_TOKEN),
-});
+const personal = z.strictObject({ grant_type: z.literal(PERSONAL), token: z.string().regex(PERSONAL_TOKEN) });
 
 interface Account {
   id: string;

@@ -34,11 +34,7 @@ type Row = Record<string, unknown>;
 async function auth(method: string, path: string, body?: unknown): Promise<number> {
   const response = await fetch(`${need("SUPABASE_URL")}/auth/v1/admin/custom-providers${path}`, {
     method,
-    headers: {
-      apikey: secretKey(),
-      authorization: `Bearer ${secretKey()}`,
-      "content-type": "application/json",
-    },
+    headers: { apikey: secretKey(), authorization: `Bearer ${secretKey()}`, "content-type": "application/json" },
     body: body === undefined ? undefined : JSON.stringify(body),
     redirect: "manual",
   });

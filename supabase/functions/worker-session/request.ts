@@ -1,6 +1,7 @@
 /** The requests that worker-session accepts from a runner. */
 
 import { z } from "zod";
+import { jobAttempt } from "../_shared/http.ts";
 
 const MAX_FACTS_CHARACTERS = 32 * 1024;
 
@@ -34,10 +35,7 @@ export const checkRequest = z.strictObject({ check: z.literal(true), ...credenti
 
 export const renewRequest = z.strictObject({ renew: z.literal(true) });
 
-export const jobRequest = z.strictObject({
-  job: z.strictObject({ id: z.int().positive(), attempt: z.int().positive() }),
-  engine: z.literal(true).optional(),
-});
+export const jobRequest = z.strictObject({ job: jobAttempt, engine: z.literal(true).optional() });
 
 export type OpenRequest = z.infer<typeof openRequest>;
 export type CheckRequest = z.infer<typeof checkRequest>;

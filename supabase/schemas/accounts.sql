@@ -21,7 +21,6 @@ begin
 end;
 $$;
 
--- Stores the hash of a service account's secret.
 create function private.set_account_secret(p_account uuid, p_hash text, p_hint text) returns void language plpgsql as $$
 begin
   insert into private.service_account_secrets (service_account_id, hash) values (p_account, p_hash)
@@ -83,7 +82,6 @@ $$;
 comment on function private.create_service_account is
   'Makes a service account {name, path, description, trusts, role}, with a secret (bcrypt hash) or without. Admins.';
 
--- Ends the sessions that were opened with a service account.
 create function private.end_account_sessions(p_account uuid, p_reason text) returns void language plpgsql as $$
 declare
   v_worker pg_catalog.uuid;

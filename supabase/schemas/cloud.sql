@@ -372,18 +372,6 @@ comment on function private.worker_scaling_inputs is
   'Takes the right to decide where nobody has it, but for those organisations, and answers with what the planner '
   'needs of each deployed runner that no job is at work on.';
 
--- Refuses a malformed decision.
-create function private.check_scaling_decision(p_decision jsonb) returns void language sql stable as $$
-  select private.fail('RY422', 'That is not a decision.',
-    'Send {desired, verdict, reason, memory, dry_run}, 64 KiB at most; desired is 0 to 1,000.')
-  where coalesce(p_decision ->> 'desired', '') !~ '^(1000|[0-9]{1,3})$'
-    or jsonb_typeof(p_decision -> 'memory') <> 'object' or pg_column_size(p_decision) > 65536
-    or jsonb_typeof(p_decision -> 'dry_run') <> 'boolean' or coalesce(p_decision ->> 'reason', '') = '';
-  select private.check_reason(p_decision ->> 'reason');
-  select private.refuse_unknown_keys(p_decision -> 'memory',
-    array['surplus_since', 'started_at', 'boot_failures', 'broken_until'])
-$$;
-
 create function private.worker_scaling_decided(p_worker uuid, p_decision jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -392,7 +380,14 @@ declare
   v_before private.scaling_memory;
   v_count integer;
 begin
-  perform private.check_scaling_decision(p_decision);
+  perform private.fail('RY422', 'That is not a decision.',
+    'Send {desired, verdict, reason, memory, dry_run}, 64 KiB at most; desired is 0 to 1,000.')
+  where coalesce(p_decision ->> 'desired', '') !~ '^(1000|[0-9]{1,3})$'
+    or jsonb_typeof(p_decision -> 'memory') <> 'object' or pg_column_size(p_decision) > 65536
+    or jsonb_typeof(p_decision -> 'dry_run') <> 'boolean' or coalesce(p_decision ->> 'reason', '') = '';
+  perform private.check_reason(p_decision ->> 'reason');
+  perform private.refuse_unknown_keys(p_decision -> 'memory',
+    array['surplus_since', 'started_at', 'boot_failures', 'broken_until']);
   v_count := (p_decision ->> 'desired')::integer;
   select w.* into v_worker from public.workers as w
   join private.scaling_leases as l on l.org_id = w.org_id and l.session_id = v_runner.session_id

@@ -32,7 +32,6 @@ comment on table private.sign_in_links is
 comment on column private.sign_in_links.is_test is 'Whether an owner only wants to see the claims: nothing is joined.';
 comment on column private.sign_in_links.claims is 'What the provider said in that test.';
 
--- The domain of an address.
 create function private.domain_of(p_email text) returns text language sql immutable as $$
   select lower(substring(p_email from '@([^@]+)$'))
 $$;

@@ -240,7 +240,6 @@ create function private.is_of_type(
       and (p_type = 'set' or private.is_label_list(private.text_list(p_value))) end
 $$;
 
--- Such a value in words.
 create function private.type_words(p_type text, p_least integer default null, p_most integer default null) returns text
 language sql immutable as $$
   select case p_type when 'text' then 'a text' when 'boolean' then 'true or false' when 'integer' then 'a whole number'
@@ -251,7 +250,6 @@ language sql immutable as $$
     then format(' of %s to %s characters', p_least, p_most) else format(' of at most %s bytes', p_most) end
 $$;
 
--- The names of an object's options.
 create function private.options_of(p_object text) returns text[] language sql stable as $$
   select array(select o.option from private.options as o where o.object = p_object)
 $$;
@@ -281,7 +279,6 @@ begin
 end;
 $$;
 
--- Keeps updated_at true on every update.
 create function private.touch_updated_at() returns trigger language plpgsql as $$
 begin
   new.updated_at := now();

@@ -263,14 +263,6 @@ returns void language sql as $$
     or g.applied_fingerprint is distinct from coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
 $$;
 
--- The branches on which a reading found a folder missing that it found before, as branches without a set.
-create function private.newly_missing(p_findings private.git_finding[]) returns jsonb language sql stable as $$
-  select coalesce(jsonb_object_agg(f.branch, '[]'::pg_catalog.jsonb), '{}')
-  from unnest(p_findings) as f join public.modules as m on m.id = f.module_id
-  left join public.module_git as g on g.module_id = m.id where f.is_missing and private.missing_folder(m, g) is null
-$$;
-
--- Names the modules whose folders are missing.
 create function private.missing_summary(p_findings private.git_finding[]) returns text language sql immutable as $$
   select left(string_agg(format('%s: %s', f.path, f.reason), ' ' order by f.path), 1500) from unnest(p_findings) as f
   where f.is_missing

@@ -78,7 +78,12 @@ begin
     update public.git_connections set next_poll_at = now() + make_interval(secs => poll_seconds)
     where id = v_connection.id;
     begin
-      perform private.request_pulls(v_connection);
+      -- Where there is a token, the provider lists its open pull requests: a lost event is found so.
+      insert into public.deliveries (org_id, rule_id, event, event_id, subject, title)
+      select v_connection.org_id, v_connection.id, 'git.report', gen_random_uuid()::pg_catalog.text, 'pulls',
+        'Open pull requests'
+      where v_connection.has_token and v_connection.provider <> 'generic' and not exists (select
+        from public.deliveries as d where d.rule_id = v_connection.id and d.subject = 'pulls' and d.status = 'PENDING');
       -- While one waits for a runner, another poll adds nothing; and the sweep waits for nobody.
       if private.try_lock_state(v_connection.org_id, v_connection.id)
         and not exists (select from private.live_jobs as q where q.state_key = v_connection.id) then

@@ -138,7 +138,6 @@ returns table (state text, words text) language sql stable as $$
   where t.is_so limit 1
 $$;
 
--- The aggregate of results.
 create function private.sum_report(p_rows private.report_row[]) returns jsonb language sql stable as $$
   select jsonb_build_object('state', case when s.pending > 0 then 'pending' when s.failed > 0 then 'failure'
       else 'success' end,

@@ -502,7 +502,6 @@ create function private.plan_count(p_summary jsonb, p_names text[]) returns inte
   where case when jsonb_typeof(p_summary -> n) = 'number' then (p_summary ->> n)::numeric between 0 and 1000000 end
 $$;
 
--- Whether a job looks for drift.
 create function private.is_drift_check(p_type public.job_type, p_payload jsonb) returns boolean
 language plpgsql immutable as $$
 begin

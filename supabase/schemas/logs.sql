@@ -43,7 +43,6 @@ create function private.utc_day() returns date language sql stable as $$
   select (now() at time zone 'utc')::pg_catalog.date
 $$;
 
--- The name of a day's log partition (in private).
 create function private.log_partition_name(p_day date) returns text language sql immutable as $$
   select 'job_log_chunks_' || to_char(p_day, 'YYYYMMDD')
 $$;
@@ -316,7 +315,6 @@ $$;
 comment on function private.upload_source is
   'Takes a packed folder to be planned as the module''s code (option upload_id); it waits for an hour. Operators.';
 
--- Refuses an upload of another module, and to do more than plan it.
 create function private.check_upload(
   p_org uuid, p_type public.job_type, p_module uuid, p_upload uuid, p_is_applied boolean
 ) returns void language sql stable as $$

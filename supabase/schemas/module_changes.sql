@@ -19,8 +19,7 @@ begin
     git_apply = case when p_git_apply = 'inherit' then null else coalesce(p_git_apply, git_apply) end
   where org_id = p_org and path = p_path returning * into v_group;
   perform private.replace_variables(p_org, p_path, 'env', p_env);
-  perform private.audit(p_org, 'group.saved', 'group', v_group.id::pg_catalog.text, p_path);
-  return to_jsonb(v_group);
+  return private.audited(to_jsonb(v_group), 'group.saved', p_path);
 exception when check_violation then
   perform private.fail('RY422', 'The group is not valid.', 'Its description has at most 2,000 characters; git_apply '
     'is after_merge, before_merge, merge_queue, never or inherit; time limits are 1 to 604800 s for plan and apply, '

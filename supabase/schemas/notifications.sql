@@ -3,7 +3,6 @@
 -- no job ever waits for that. Addresses and secrets arrive sealed by that function, with a key that is not in the
 -- database. A failed delivery is not an event, so there can be no loop.
 
--- The events that a rule may ask for.
 create function private.notification_events() returns text[] language sql immutable as $$
   select array['job.awaiting_approval', 'job.needs_attention', 'job.failed', 'job.succeeded', 'module.drift',
     'runner.lost', 'runner.degraded', 'runner.outdated', 'release.published']

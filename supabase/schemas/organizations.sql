@@ -158,7 +158,6 @@ language sql security definer set search_path = '' as $$
 $$;
 comment on function private.open_organization is 'Notes which organisation the caller opened last. Members.';
 
--- Refuses a member without a role.
 create function private.check_role(p_role public.member_role) returns void language sql immutable as $$
   select private.fail('RY422', 'A member needs a role.', 'Choose owner, admin, operator, viewer or guest.')
   where p_role is null
@@ -253,9 +252,7 @@ begin
   update public.invitations set revoked_at = now()
   where id = p_invitation and accepted_at is null and revoked_at is null returning * into v_invitation;
   perform private.fail('RY409', 'This invitation was already accepted or withdrawn.') where not found;
-  perform private.audit(v_invitation.org_id, 'invitation.revoked', 'invitation', p_invitation::pg_catalog.text,
-    v_invitation.email);
-  return to_jsonb(v_invitation);
+  return private.audited(to_jsonb(v_invitation), 'invitation.revoked', v_invitation.email);
 end;
 $$;
 comment on function private.revoke_invitation is 'Withdraws an invitation. Admins.';

@@ -98,7 +98,6 @@ begin
 end;
 $$;
 
--- Keeps rules, and returns their digest.
 create function private.keep_bundle(p_org uuid, p_files jsonb, out v_sha256 text) language plpgsql as $$
 begin
   v_sha256 := encode(sha256(convert_to(p_files::pg_catalog.text, 'UTF8')), 'hex');
@@ -197,7 +196,6 @@ create function private.with_policies(p_payload jsonb, p_org uuid, p_path text) 
     from private.effective_policies(p_org, p_path) as s having count(*) > 0), p_payload - 'policies')
 $$;
 
--- The sets that a job names.
 create function private.named_policies(p_job public.provision_jobs)
 returns table (id uuid, name text, path text, level text, sha256 text) language sql stable as $$
   select * from jsonb_to_recordset(p_job.payload -> 'policies') as p (id pg_catalog.uuid, name pg_catalog.text,

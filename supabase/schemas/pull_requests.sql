@@ -88,17 +88,6 @@ begin
 end;
 $$;
 
--- ## what the provider lists
--- Asks the provider for its open pull requests, where there is a token: a lost event is found by the poll.
-create function private.request_pulls(p_connection public.git_connections) returns void language sql as $$
-  insert into public.deliveries (org_id, rule_id, event, event_id, subject, title)
-  select p_connection.org_id, p_connection.id, 'git.report', gen_random_uuid()::pg_catalog.text, 'pulls',
-    'Open pull requests'
-  where p_connection.has_token and p_connection.provider <> 'generic' and not exists (select from public.deliveries as d
-    where d.rule_id = p_connection.id and d.subject = 'pulls' and d.status = 'PENDING')
-$$;
-
--- The pull request that a job was planned for.
 create function private.pull_of(p_job public.provision_jobs) returns public.pull_requests language sql stable as $$
   select r from public.pull_requests as r
   where r.connection_id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid

@@ -101,7 +101,6 @@ comment on column public.update_policies.mode is 'OFF · WINDOW: in these hours 
 comment on column public.update_policies.days is 'Days on which a window begins: 0 is Sunday.';
 comment on column public.update_policies.ends_at is 'When it ends; the next day, where that is earlier.';
 
--- Whether a window is open at that time.
 create function private.is_in_window(p_policy public.update_policies, p_at timestamptz) returns boolean
 language plpgsql stable as $$
 declare
@@ -123,7 +122,6 @@ create function private.may_update(p_org uuid) returns boolean language sql stab
     from public.update_policies as p where p.org_id = p_org), false)
 $$;
 
--- When the next window begins.
 create function private.next_window(p_policy public.update_policies) returns timestamptz language sql stable as $$
   select min(d.at) from (
     select (((now() at time zone p_policy.zone)::pg_catalog.date + n) + p_policy.begins_at) at time zone p_policy.zone
@@ -321,7 +319,6 @@ begin
 end;
 $$;
 
--- Starts a rollout of the newest release to these runners.
 create function private.start_rollout(
   p_org uuid, p_workers uuid[], p_by uuid, p_is_by_policy boolean, out v_rollout public.rollouts
 ) language plpgsql as $$

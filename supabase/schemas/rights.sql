@@ -298,7 +298,6 @@ end;
 $$;
 comment on function private.revoke_role is 'Takes a role away that was given at a path. Admins.';
 
--- The name of a binding's member, team or service account.
 create function private.binding_name(p_binding public.role_bindings) returns text language sql stable as $$
   select coalesce(
     (select m.email from public.memberships as m where m.org_id = p_binding.org_id and m.user_id = p_binding.user_id),
@@ -421,9 +420,8 @@ begin
   else
     delete from public.team_members where team_id = p_team and user_id = p_user;
   end if;
-  perform private.audit(v_team.org_id, case when p_is_member then 'team.member_added' else 'team.member_removed' end,
-    'team', p_team::pg_catalog.text, v_team.name, jsonb_build_object('member', v_name));
-  return to_jsonb(v_team);
+  return private.audited(to_jsonb(v_team), case when p_is_member then 'team.member_added' else 'team.member_removed'
+    end, v_team.name, jsonb_build_object('member', v_name));
 end;
 $$;
 comment on function private.set_team_member is

@@ -36,9 +36,7 @@ begin
   where version = p_version returning * into v_release;
   perform private.fail('RY404', format('There is no release %s.', p_version)) where v_release.id is null;
   perform private.stop_updates(p_version);
-  perform private.audit(null, 'release.withdrawn', 'release', v_release.id::pg_catalog.text, p_version,
-    jsonb_build_object('reason', p_reason));
-  return to_jsonb(v_release);
+  return private.audited(to_jsonb(v_release), 'release.withdrawn', p_version, jsonb_build_object('reason', p_reason));
 end;
 $$;
 comment on function private.withdraw_release is 'Withdraws a release: nothing is updated to it now. Service key only.';

@@ -228,7 +228,6 @@ begin
 end;
 $$;
 
--- The lane of a job.
 create function private.lane_of(p_job public.provision_jobs) returns integer language plpgsql as $$
 begin
   return (private.lanes_for(array[private.lane_needs(p_job)]))[1];
@@ -562,15 +561,6 @@ create function private.shared_orgs(p_worker uuid) returns jsonb language sql st
   select coalesce(jsonb_agg(o.slug order by o.slug), '[]')
     from private.shared_worker_orgs as s join public.organizations as o on o.id = s.org_id
     where s.worker_id = p_worker
-$$;
-
--- Says for whom a shared runner works; nobody named is everybody. The caller holds the routing lock alone.
-create function private.set_shared_orgs(p_worker uuid, p_slugs text[]) returns void language sql as $$
-  select private.fail('RY404', format('There is no organisation "%s".', s), 'Write its short name, as in its address.')
-  from unnest(p_slugs) as s where not exists (select from public.organizations as o where o.slug = s);
-  delete from private.shared_worker_orgs where worker_id = p_worker;
-  insert into private.shared_worker_orgs (worker_id, org_id)
-  select p_worker, o.id from public.organizations as o where o.slug = any (p_slugs)
 $$;
 
 -- A shared runner by its name, with its row held.

@@ -6,6 +6,8 @@ create function private.ensure_shared_worker(
 declare
   v_worker public.workers;
   v_before pg_catalog.jsonb;
+  -- For whom it works; nobody named is everybody.
+  v_slugs pg_catalog.text[] := private.text_list(p_options -> 'organizations');
 begin
   perform private.check_worker_options(null, private.runner_settings(p_options,
     array['assignments', 'service_account_id', 'organizations']));
@@ -35,7 +37,11 @@ begin
     perform private.add_token(v_worker.id, p_token_hash, p_token_hint, null);
   end if;
   v_before := private.shared_orgs(v_worker.id);
-  perform private.set_shared_orgs(v_worker.id, private.text_list(p_options -> 'organizations'));
+  perform private.fail('RY404', format('There is no organisation "%s".', s), 'Write its short name, as in its address.')
+  from unnest(v_slugs) as s where not exists (select from public.organizations as o where o.slug = s);
+  delete from private.shared_worker_orgs where worker_id = v_worker.id;
+  insert into private.shared_worker_orgs (worker_id, org_id)
+  select v_worker.id, o.id from public.organizations as o where o.slug = any (v_slugs);
   perform private.reroute(null, v_worker.id);
   return to_jsonb(v_worker) || jsonb_build_object('organizations', private.shared_orgs(v_worker.id),
     'organizations_before', v_before);
@@ -278,7 +284,6 @@ $$;
 comment on function private.remove_worker is
   'Removes a runner that was started by you: its sessions end, its jobs are requeued or flagged. Admins.';
 
--- One of the changes that change_runners makes.
 create function private.change_runner(p_worker uuid, p_change text, p_options jsonb) returns void language plpgsql as $$
 declare
   v_labels pg_catalog.text[];

@@ -191,7 +191,6 @@ create policy "Members see events of their runners and of shared ones" on public
   for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.worker_events is 'What happened to runners: connected, offline, settings changed. Append only.';
 
--- Writes one event of a runner.
 create function private.record_worker_event(
   p_worker uuid, p_event text, p_reason text default null, p_instance text default null
 ) returns void language sql as $$
@@ -259,7 +258,6 @@ exception when invalid_text_representation or invalid_parameter_value then
 end;
 $$;
 
--- Writes a runner record from checked options.
 create function private.insert_worker(p_org uuid, p_name text, p_type public.worker_type, p_options jsonb)
 returns public.workers language plpgsql as $$
 declare
@@ -343,7 +341,6 @@ begin
 end;
 $$;
 
--- The status of a runner, and why.
 create function private.derive_worker_status(p_worker uuid) returns table (status public.worker_status, reason text)
 language sql stable as $$
   select

@@ -30,7 +30,6 @@ from private.worker_tokens as t
 where t.revoked_at is null and (t.expires_at is null or t.expires_at > now());
 comment on view private.live_tokens is 'Tokens that open sessions: neither revoked nor expired.';
 
--- Stores the hash of a new token.
 create function private.add_token(p_worker uuid, p_hash text, p_hint text, p_expires_at timestamptz) returns uuid
 language plpgsql as $$
 declare
@@ -46,7 +45,6 @@ exception when check_violation or not_null_violation then
 end;
 $$;
 
--- A token's record without its hash.
 create function private.token_json(p_token private.worker_tokens) returns jsonb language sql stable as $$
   select to_jsonb(p_token) - 'hash' || jsonb_build_object('is_live',
     exists (select from private.live_tokens as t where t.id = p_token.id))

@@ -179,12 +179,10 @@ comment on column private.personal_tokens.path is 'Where it may do more than rea
 comment on column private.personal_tokens.token_hash is
   'SHA-256 (hex); with 256 random bits there is nothing to guess. The token is shown once and never stored.';
 
--- A personal token as its owner sees it.
 create function private.personal_token_row(p_token private.personal_tokens) returns jsonb language sql stable as $$
   select to_jsonb(p_token) - array['token_hash', 'user_id'] || jsonb_build_object('is_live', p_token.expires_at > now())
 $$;
 
--- Keeps the hash of a person's new token.
 create function private.add_personal_token(
   p_user uuid, p_name text, p_token_hash text, p_hint text, p_days integer, p_role text, p_path text
 ) returns jsonb language plpgsql as $$

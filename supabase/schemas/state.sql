@@ -314,7 +314,6 @@ language sql security definer set search_path = '' as $$
 $$;
 comment on function private.state_version is 'The text of one version of a state (body); reading is audited. Admins.';
 
--- The resources in a state of OpenTofu or Terraform.
 create function private.terraform_resources(p_state jsonb)
 returns table (address text, type text, is_managed boolean, id text) language sql immutable as $$
   select concat_ws('.', r.resource ->> 'module', case when r.resource ->> 'mode' = 'data' then 'data' end,
@@ -330,7 +329,6 @@ returns table (address text, type text, is_managed boolean, id text) language sq
     then r.resource -> 'instances' else '[]' end) as i (instance)
 $$;
 
--- The resources in a checkpoint of Pulumi.
 create function private.pulumi_resources(p_state jsonb)
 returns table (address text, type text, is_managed boolean, id text) language sql immutable as $$
   select r.resource ->> 'urn', r.resource ->> 'type', r.resource ->> 'type' not like 'pulumi:%',
@@ -567,12 +565,10 @@ create function private.has_writer(p_module uuid) returns boolean language sql s
     where q.state_key = p_module and (q.stage = 'RUNNING' or q.stage = 'HELD' and q.instance_id is not null))
 $$;
 
--- A value's digest.
 create function private.value_digest(p_value jsonb) returns text language sql immutable as $$
   select encode(sha256(convert_to(p_value::pg_catalog.text, 'UTF8')), 'hex')
 $$;
 
--- Digests of the outputs in a state, by name.
 create function private.state_digests(p_body text) returns jsonb language plpgsql immutable as $$
 begin
   return (select coalesce(jsonb_object_agg(o.name, private.value_digest(o.value)), '{}')

@@ -196,7 +196,6 @@ comment on column public.audit_events.address is 'From where the actor signed in
 comment on column public.audit_events.action is 'What was done, as noun.verb: worker.drained.';
 comment on column public.audit_events.detail is 'What changed; never a secret.';
 
--- Whether a text is a bcrypt hash of cost 8 to 12.
 create function private.is_bcrypt_hash(p_hash text) returns boolean language sql immutable as $$
   -- The sender of a hash chooses the cost of each comparison: 8 to 12 is neither too weak nor stops everybody.
   select p_hash ~ '^\$2[aby]\$(08|09|10|11|12)\$[./A-Za-z0-9]{53}$'
@@ -265,7 +264,6 @@ begin
 end;
 $$;
 
--- Whether the caller is a service account, and no person.
 create function private.is_account() returns boolean language plpgsql stable as $$
 begin
   return coalesce(private.jwt() ? 'account_version', false);
@@ -489,7 +487,6 @@ create function private.changes(p_before jsonb, p_after jsonb) returns jsonb lan
   where a.value <> b.value and a.key <> 'updated_at'
 $$;
 
--- Writes what the caller did to the audit log.
 create function private.audit(
   p_org uuid, p_action text, p_target_kind text, p_target_id text, p_target_label text, p_detail jsonb default '{}'
 ) returns void language plpgsql as $$

@@ -113,7 +113,6 @@ create function private.forbidden_variables() returns text language sql immutabl
     '|BASH_ENV|ENV|IFS|SHELLOPTS|BASHOPTS|PS4|HOME|TMPDIR|PULUMI_HOME|GODEBUG|GCONV_PATH)$'
 $$;
 
--- Refuses a variable that no job could use.
 create function private.check_variable(p_variable public.variables) returns void language plpgsql stable as $$
 begin
   perform private.fail('RY422', 'A variable has a kind, a name and a value.',
@@ -530,7 +529,6 @@ end;
 $$;
 comment on function private.worker_variables is 'A running job''s variables and values, for the leased attempt alone.';
 
--- Refuses values for inputs that are bound.
 create function private.refuse_bound_inputs(p_module uuid, p_inputs jsonb) returns void language plpgsql stable as $$
 begin
   perform private.fail('RY409', format('The input "%s" is bound to the output "%s" of "%s".', b.input, b.output,

@@ -93,16 +93,8 @@ def quantity(text: str) -> str:
     return compact[:-1] if compact[-1:] in "bB" and compact[-2:-1].isalpha() else compact
 
 
-HOPELESS = {
-    "ErrImagePull",
-    "ErrImageNeverPull",
-    "ImagePullBackOff",
-    "InvalidImageName",
-    "CreateContainerConfigError",
-    "CreateContainerError",
-    "RunContainerError",
-}
 IMAGE = {"ErrImagePull", "ErrImageNeverPull", "ImagePullBackOff", "InvalidImageName"}
+HOPELESS = IMAGE | {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
 
 def end_of(pod: Any) -> tuple[str, int] | None:

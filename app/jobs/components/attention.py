@@ -79,21 +79,17 @@ def _way(icon_name: str, title: Any, text: Any, button: rx.Component) -> rx.Comp
     )
 
 
-def _surface(label: str, event: Any) -> rx.Component:
-    return plain_button(label, on_click=event)
-
-
 def _ways() -> list[rx.Component]:
     again = View["title"].to(str) + " again"
     unseen = act_button("Run a check plan", on_click=JobActionState.check_first)
-    check = rx.cond(JobState.checked_by > 0, _surface("Check again", JobActionState.check_first), unseen)
+    check = rx.cond(JobState.checked_by > 0, plain_button("Check again", on_click=JobActionState.check_first), unseen)
     number = JobState.checked_by.to_string()
     checked = rx.fragment("Checked by ", number_link(number), ". Now choose.")
     release = _way(
         "lock-open",
         "Only release the lock",
         "For a state that was repaired by hand. Requires the lock's ID.",
-        _surface("Release the lock", JobActionState.ask("release_lock")),
+        plain_button("Release the lock", on_click=JobActionState.ask("release_lock")),
     )
     return [
         _way(
@@ -108,13 +104,13 @@ def _ways() -> list[rx.Component]:
             "rotate-cw",
             again,
             "The next attempt takes over the state lock.",
-            _surface("Retry", JobActionState.ask("retry")),
+            plain_button("Retry", on_click=JobActionState.ask("retry")),
         ),
         _way(
             "circle-check",
             "Keep the state as it is",
             "Marks the job failed, unlocks the state, keeps the log.",
-            _surface("Mark as failed and unlock", JobActionState.ask("mark_failed")),
+            plain_button("Mark as failed and unlock", on_click=JobActionState.ask("mark_failed")),
         ),
         rx.cond(JobState.state.is_locked, release),
     ]
@@ -133,7 +129,7 @@ def _killed_ways() -> list[rx.Component]:
             "rotate-cw",
             "Run it again",
             rx.fragment("Resources that the killed attempt created but did not record would be created a second time."),
-            _surface("Run again", JobActionState.retry),
+            plain_button("Run again", on_click=JobActionState.retry),
         ),
     ]
 

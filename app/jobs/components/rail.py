@@ -11,7 +11,7 @@ from app.jobs.view.detail import EventView, OutputView
 from app.jobs.view.events import JOB_EVENTS
 from app.jobs.view.facts import GivenView
 from app.jobs.view.reviews import ApprovalView
-from app.ui.controls import copy_icon, icon, link_button, plain_button
+from app.ui.controls import copy_icon, icon, known_icon, link_button, plain_button
 from app.ui.elements import DOWNLOAD, ago, clock_seconds, clock_time, date, doc_link
 from app.ui.panel import titled_panel
 from app.ui.table import more_foot
@@ -146,15 +146,10 @@ def outputs() -> rx.Component:
     return rx.cond(JobState.outputs.length() > 0, panel)
 
 
-def _event_icon(name: rx.Var[str]) -> rx.Component:
-    names = sorted({icon_name for icon_name, _ in JOB_EVENTS.values()})
-    return rx.match(name, *[(each, icon(each)) for each in names], icon("dot"))
-
-
 def _event(event: rx.Var[EventView]) -> rx.Component:
     return rx.el.li(
         clock_seconds(event["at"].to(str), class_name="num"),
-        _event_icon(event["icon"].to(str)),
+        known_icon(event["icon"], (name for name, _ in JOB_EVENTS.values()), "dot"),
         rx.el.span(event["words"]),
         key=event["key"],
         custom_attrs={"data-event": event["name"]},

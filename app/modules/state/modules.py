@@ -54,14 +54,7 @@ NO_GROUP: GroupView = {"id": "", "path": "", "description": "", "hooks": [], "ap
 
 
 class ModulesState(LivePage, rx.State):
-    TOPICS: ClassVar[frozenset[str]] = RIGHTS | {
-        "modules",
-        "groups",
-        "provision_jobs",
-        "worker_assignments",
-        "module_git",
-        "git_connections",
-    }
+    TOPICS: ClassVar[frozenset[str]] = RIGHTS | {*TREE_TOPICS, "worker_assignments", "module_git", "git_connections"}
 
     nodes: list[Node] = []
     total: int = 0

@@ -86,14 +86,12 @@ class SignInState(Removing, OpenForm, LivePage, rx.State):
     close = puts(is_choosing=False)
 
     async def _prepare(self, session: BrowserSession) -> None:
-        del session
         self.is_open, self.is_choosing, self.is_ending, self.removing = False, False, False, ""
         # The fault of a test that just ended.
         self.said = unquote(read_sid(self.router.headers.cookie or "", SAID))
         self.callback = f"{runtime().settings.runner_url}/auth/v1/callback"
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
-        del changed
         found = await self._rpc("sign_in_settings", {"p_org": store.org_id})
         provider = found["provider"] or {}
         self.has_provider = bool(provider)

@@ -31,9 +31,7 @@ def _subject() -> rx.Component:
 def _bar() -> rx.Component:
     words = sorted(((key, said.capitalize()) for key, said in NAMES.items()), key=lambda each: each[1])
     names, spans = {"any": "Any event", **dict(words)}, {key: said for key, (said, _) in SPANS.items()}
-    search = search_box(
-        "event-search", "Search events", EventsState.search_for, EventsState.clear, value=Chosen.search
-    )
+    search = search_box("event-search", "Search events", EventsState.search_for, EventsState.clear, value=Chosen.search)
     return rx.el.div(
         segments("Events of", KINDS, value=Chosen.kind, on_change=EventsState.choose_kind),
         choice("Event", names, value=Chosen.event, on_change=EventsState.choose_event, width=None),

@@ -20,6 +20,8 @@ def failure() -> rx.Component:
     """The note on a failed job: why it failed, and what to do about it."""
     code = View["problem_code"].to(str)
     more = rx.el.a(code, href="/docs/reference/errors/#" + code.lower(), target="_blank", class_name="ry-link ry-mono")
+    place = {"data-log-find": View["problem_place"], "data-local": "", "data-testid": "error-line"}
+    in_log = small_button("Show in the log", custom_attrs=place)
     note = notice(
         "circle-x",
         rx.el.b(View["problem"]),
@@ -27,7 +29,7 @@ def failure() -> rx.Component:
         rx.el.span(View["problem_hint"], " "),
         rx.cond(code != "", more),
         tone="red",
-        beside=(rx.cond(View["problem_place"] != "", _in_log()),),
+        beside=(rx.cond(View["problem_place"] != "", in_log),),
         role="status",
     )
     return rx.cond((View["status"] == "FAILED") & (View["problem"] != ""), note)
@@ -239,12 +241,6 @@ def _late_log() -> rx.Component:
         class_name="ry-link",
         custom_attrs={"data-testid": "late-log", **DOWNLOAD},
     )
-
-
-def _in_log() -> rx.Component:
-    """The button that leads to the error's line of the log."""
-    custom = {"data-log-find": View["problem_place"], "data-local": "", "data-testid": "error-line"}
-    return small_button("Show in the log", custom_attrs=custom)
 
 
 def slimmed() -> rx.Component:

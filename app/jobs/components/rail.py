@@ -54,11 +54,6 @@ def _override() -> rx.Component:
     )
 
 
-def _still_asked(count: Any) -> rx.Component:
-    words = rx.cond(count == 1, "One more approval", count.to_string() + " more approvals")
-    return _item(icon("circle-dashed", class_name="mut"), words, "May approve: " + JobState.approvers)
-
-
 def _none_asked() -> rx.Component:
     confirmed = rx.cond(
         JobState.planned.is_confirmed_by_hand,
@@ -78,9 +73,12 @@ def approvals() -> rx.Component:
     """The panel of approvals: the decisions, the number still missing, and the override for a member who may use it."""
     required, received = JobState.approvals_required, JobState.approvals_received
     is_open = View["status"] == "AWAITING_APPROVAL"
+    left = required - received
+    words = rx.cond(left == 1, "One more approval", left.to_string() + " more approvals")
+    asked = _item(icon("circle-dashed", class_name="mut"), words, "May approve: " + JobState.approvers)
     given = rx.el.ul(
         rx.foreach(JobState.approvals, _approval),
-        rx.cond(is_open & (required > received), _still_asked(required - received)),
+        rx.cond(is_open & (left > 0), asked),
         class_name="ry-list",
     )
     may_override = may("job.approve") & (JobState.own_rule == "alone") & ~JobState.has_decided

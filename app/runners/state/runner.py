@@ -77,15 +77,13 @@ class RunnerState(LivePage, rx.State):
     def _queries(self) -> tuple[LiveQuery, LiveQuery, LiveQuery]:
         topics = ("workers", "worker_instances", "worker_releases", "overview")
         jobs: dict[str, Any] = {"filters": {"worker_id": self._id()}, "sort": "newest", "limit": JOBS_SHOWN}
+        # Not all runners make the rest of the page old, because a fleet has thousands of others.
+        rest = (f"runner:{self._id()}", "worker_assignments", "scaling_decisions", AGAIN)
         return (
             live_query("list_runners", topics, "workers", filters={"id": [self._id()]}),
             live_query("list_jobs", ("provision_jobs",), "provision_jobs", **jobs),
-            live_query("runner_page", self._topics(), worker=self._id()),
+            live_query("runner_page", rest, worker=self._id()),
         )
-
-    def _topics(self) -> tuple[str, ...]:
-        """Return the topics that make the rest of the page old; not all runners, because a fleet has thousands of others."""
-        return f"runner:{self._id()}", "worker_assignments", "scaling_decisions", AGAIN
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         runner, jobs, around = (store.live_queries.held(one) for one in self._queries())

@@ -45,10 +45,6 @@ class Provider(TypedDict):
     hours: str
 
 
-def build_domains(rows: list[Row]) -> list[DomainView]:
-    return [read(DomainView, row, id=row["domain"], name=row["domain"], is_proved=row["proved_at"]) for row in rows]
-
-
 def build_claims(mine: Row | None) -> list[PAIR]:
     """Show what the viewer's own last sign-in said, and what became of it."""
     if not mine:
@@ -96,7 +92,8 @@ class SignInState(Removing, OpenForm, LivePage, rx.State):
         provider = found["provider"] or {}
         self.has_provider = bool(provider)
         self.provider = read(Provider, {"claim": "groups", "hours": 24, **provider})
-        self._assign("rows", build_domains(found["domains"]))
+        domains = ({**row, "id": row["domain"], "name": row["domain"]} for row in found["domains"])
+        self._assign("rows", [read(DomainView, row, is_proved=row["proved_at"]) for row in domains])
         self._assign("teams", [read(TeamView, team, claim=team["claim"] or "") for team in found["teams"]])
         self._assign("claims", build_claims(found["mine"]))
         self.is_joined = bool(found["mine"]) and not found["mine"]["is_test"]

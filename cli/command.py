@@ -2,9 +2,11 @@
 
 import inspect
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime, timedelta
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -195,6 +197,18 @@ def with_id(rows: list[dict[str, Any]], text: str, kind: str, command: str) -> d
     if len(found) != 1:
         raise NotFound(f'"{text}" is not a {kind}.', f"`runyard {command}` shows all {kind}s.")
     return found[0]
+
+
+def moment(text: str, *, is_ahead: bool, now: datetime | None = None) -> str:
+    """Read a time as it is written, or so long ago or ahead."""
+    if span := re.fullmatch(r"(\d{1,5})([mhd])", text):
+        away = timedelta(**{{"m": "minutes", "h": "hours", "d": "days"}[span[2]]: int(span[1])})
+        here = now or datetime.now(UTC)
+        return (here + away if is_ahead else here - away).isoformat()
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC).isoformat()
+    except ValueError:
+        raise Usage(f'"{text}" is not a time.', "Write it as 30m, 24h, 7d or 2030-01-31T08:00Z.") from None
 
 
 def from_json(text: str, place: str) -> Any:

@@ -4,8 +4,8 @@ from typing import Any
 
 from worker.dispatch.base import COMMAND, LOST, Order, plain_environment, secret_environment
 from worker.errors import RunnerUnfit
-from worker.settings import Settings
 from worker.settings.dispatcher import DispatcherData
+from worker.settings.model import Settings
 
 KEPT_SECONDS = 600
 

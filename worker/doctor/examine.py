@@ -11,7 +11,7 @@ from worker.doctor.check import Check, Verdict, ok, skip
 from worker.doctor.dispatchers import dispatcher_checks
 from worker.doctor.host import host_checks
 from worker.doctor.network import network_checks
-from worker.settings import Settings
+from worker.settings.model import Settings
 
 MARKS = {
     Verdict.OK: ("✓", "green"),

@@ -9,7 +9,7 @@ from worker.api.replies import JobRef
 from worker.attempt.context import KEPT_FOLDER, JobContext
 from worker.finder import EngineFinder
 from worker.running.recovery import hand_over_kept
-from worker.settings import load_settings
+from worker.settings.load import load_settings
 from worker.statebackend.journal import Journal, Kind, take_seal
 
 pytestmark = pytest.mark.anyio

@@ -114,7 +114,7 @@ def _what(job: Row, names: Mapping[str, str]) -> dict[str, Any]:
     return {
         "title": title(job),
         "path": target({"target_name": names.get(str(job.get("target_worker_id"))), **job}),
-        "cancelling": _cancelling(job),
+        "cancelling": words.CANCEL_WORDS.get(str(job.get("cancel_kind"))) if job["status"] in words.RUNNING else "",
         "problem": message if _place(message) else as_sentence(message),
         "problem_hint": error.get("hint"),
         "problem_code": error.get("code"),
@@ -225,12 +225,6 @@ def _time_label(job: Row) -> str:
 def _instance(job: Row) -> str:
     name = str(job.get("instance_name") or "")
     return "" if name == job.get("worker_name") else name
-
-
-def _cancelling(job: Row) -> str:
-    if job.get("status") not in words.RUNNING:
-        return ""
-    return words.CANCEL_WORDS.get(str(job.get("cancel_kind")), "")
 
 
 def lost_at(events: Iterable[Row]) -> str:

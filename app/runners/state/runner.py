@@ -96,7 +96,6 @@ class RunnerState(LivePage, rx.State):
             self.is_missing, self.problem = True, "This runner was removed."
             return
         await self._show_facts(worker)
-        self._show_pulse(worker)
         if jobs is not None:
             self._show_jobs(jobs)
         if around is not None:
@@ -124,8 +123,6 @@ class RunnerState(LivePage, rx.State):
         self._assign("labels", list(worker.get("labels") or []))
         self._assign("allows_many", bool(worker.get("allow_multiple_instances")))
         self._assign("serves_all", bool(worker.get("is_assigned_to_all_modules")))
-
-    def _show_pulse(self, worker: Row) -> None:
         pulses = read_pulses(worker)
         self._assign("pulse", pulses.pop(self._id()))
         self._assign("pulses", pulses)

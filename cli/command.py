@@ -175,12 +175,12 @@ def one_of(text: str, known: Iterable[str], problem: str) -> str:
     return text
 
 
-def read_text(file: Path) -> str:
+def read_text(file: Path, hint: str = "") -> str:
     """A file as text."""
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise Missing(f"{file} cannot be read: {error}") from error
+        raise Missing(f"{file} cannot be read: {error}", hint) from error
 
 
 def piped(what: str, option: str) -> str:

@@ -65,7 +65,9 @@ def _more() -> rx.Component:
 
 def _form() -> rx.Component:
     identities = offered(State.identities)
-    hint = rx.foreach(State.identities, lambda item: rx.cond(item["id"] == State.identity_id, item["hint"]))
+    hint = rx.foreach(
+        State.identities, lambda item: rx.cond(item["id"] == State.identity_id, item["hint"], rx.fragment())
+    )
     regions = rx.foreach(State.regions, lambda region: rx.select.item(region, value=region))
     sizes = rx.fragment(*[rx.select.item(size, value=size) for size in SIZES])
     allowed = State.regions.length().to_string() + " regions allowed by this identity"

@@ -1,4 +1,4 @@
-"""The Realtime client reads a message as what it says it is, without trying the other kinds."""
+"""The Realtime client reads a message as the kind that its event names, without trying the other kinds."""
 
 import json
 import logging
@@ -27,7 +27,7 @@ async def arriving(client: AsyncRealtimeClient, *messages: dict[str, Any]) -> As
 
 
 class Heard:
-    """A channel that keeps what it is told."""
+    """A channel that keeps its messages."""
 
     def __init__(self) -> None:
         self.messages: list[Any] = []

@@ -1,4 +1,4 @@
-"""Turns: questions wait while tabs are shown something, and only a few are asked at a time."""
+"""Turns: questions wait while tabs are shown something, and only a few wait for an answer at a time."""
 
 import asyncio
 from typing import Any, cast

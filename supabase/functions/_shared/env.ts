@@ -28,48 +28,24 @@ function fromMap(name: string): string | undefined {
   }
 }
 
-function firstOf(what: string, ...values: (string | undefined)[]): string {
-  const found = values.find((value) => value !== undefined);
-  if (found === undefined) throw new Error(`no ${what} is set`);
-  return found;
-}
-
 /** The key that acts as service_role. */
 export function secretKey(): string {
-  return firstOf(
-    "secret key",
-    fromMap("SUPABASE_SECRET_KEYS"),
-    read("SUPABASE_SECRET_KEY"),
-    read("SUPABASE_SERVICE_ROLE_KEY"),
-  );
+  return fromMap("SUPABASE_SECRET_KEYS") ?? read("SUPABASE_SECRET_KEY") ?? need("SUPABASE_SERVICE_ROLE_KEY");
 }
 
 /** The key that a runner may know. */
 export function publishableKey(): string {
-  return firstOf(
-    "publishable key",
-    fromMap("SUPABASE_PUBLISHABLE_KEYS"),
-    read("SUPABASE_PUBLISHABLE_KEY"),
-    read("SUPABASE_ANON_KEY"),
-  );
+  return fromMap("SUPABASE_PUBLISHABLE_KEYS") ?? read("SUPABASE_PUBLISHABLE_KEY") ?? need("SUPABASE_ANON_KEY");
 }
 
 /** The URL by which runners reach the project. */
-export function publicUrl(): string {
-  return read("RUNYARD_PUBLIC_URL") ?? need("SUPABASE_URL");
-}
+export const publicUrl = (): string => read("RUNYARD_PUBLIC_URL") ?? need("SUPABASE_URL");
 
 /** The address of the dashboard, if the project's settings name it. */
-export function dashboardUrl(): string | undefined {
-  return read("RUNYARD_DASHBOARD_URL")?.replace(/\/+$/, "");
-}
+export const dashboardUrl = (): string | undefined => read("RUNYARD_DASHBOARD_URL")?.replace(/\/+$/, "");
 
 /** The issuer that Auth writes into tokens. */
-export function issuer(): string {
-  return read("RUNYARD_JWT_ISSUER") ?? `${publicUrl()}/auth/v1`;
-}
+export const issuer = (): string => read("RUNYARD_JWT_ISSUER") ?? `${publicUrl()}/auth/v1`;
 
 /** True on hosted Supabase, whose edge sets the address headers itself. */
-export function isHosted(): boolean {
-  return read("SB_REGION") !== undefined || read("SB_EXECUTION_ID") !== undefined;
-}
+export const isHosted = (): boolean => (read("SB_REGION") ?? read("SB_EXECUTION_ID")) !== undefined;

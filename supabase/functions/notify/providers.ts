@@ -75,18 +75,14 @@ export function apiOf(report: Report): string {
 }
 
 /** The last part of the repository's name. */
-export function nameOf(report: Report): string {
-  return placeOf(report.url).path.split("/").at(-1) ?? "";
-}
+export const nameOf = (report: Report): string => placeOf(report.url).path.split("/").at(-1) ?? "";
 
 /** GitHub's and Gitea's repositories: an owner and a name. */
 function repository(report: Report): string {
   return `/repos/${placeOf(report.url).path.split("/").slice(-2).map(encodeURIComponent).join("/")}`;
 }
 
-function project(report: Report): string {
-  return `/projects/${encodeURIComponent(placeOf(report.url).path)}`;
-}
+const project = (report: Report): string => `/projects/${encodeURIComponent(placeOf(report.url).path)}`;
 
 function shared(report: Report, target_url?: string): Record<string, unknown> {
   const description = report.description.slice(0, MOST_DESCRIPTION);

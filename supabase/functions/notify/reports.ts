@@ -45,9 +45,7 @@ function line(row: Row, org: string): string {
   return `| ${[plain(row.path), ...counts, row.result, link].join(" | ")} |`;
 }
 
-function marker(report: Report): string {
-  return `${MARK}${report.connection} -->`;
-}
+const marker = (report: Report): string => `${MARK}${report.connection} -->`;
 
 function commentOf(report: Report, org: string): string {
   const rows = report.rows ?? [];

@@ -1,3 +1,2 @@
 import { handler } from "./handler.ts";
-
 Deno.serve(handler);

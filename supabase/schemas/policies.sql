@@ -98,23 +98,18 @@ begin
 end;
 $$;
 
-create function private.keep_bundle(p_org uuid, p_files jsonb, out v_sha256 text) language plpgsql as $$
-begin
-  v_sha256 := encode(sha256(convert_to(p_files::pg_catalog.text, 'UTF8')), 'hex');
-  perform private.check_policy_files(p_files);
-  insert into private.policy_bundles (org_id, sha256, files) values (p_org, v_sha256, p_files)
-  on conflict (org_id, sha256) do update set used_at = now();
-end;
-$$;
-
 -- The rules that a specification names, {sha256, source}: files, or those that a job tested; null for none.
 create function private.named_rules(p_org uuid, p_spec jsonb) returns jsonb language plpgsql as $$
 declare
   v_test public.provision_jobs;
+  v_sha256 pg_catalog.text;
 begin
   if p_spec ? 'files' then
-    return jsonb_build_object('sha256', private.keep_bundle(p_org, p_spec -> 'files'), 'source',
-      coalesce(p_spec ->> 'source', ''));
+    perform private.check_policy_files(p_spec -> 'files');
+    insert into private.policy_bundles as b (org_id, sha256, files)
+    values (p_org, private.value_digest(p_spec -> 'files'), p_spec -> 'files')
+    on conflict (org_id, sha256) do update set used_at = now() returning b.sha256 into v_sha256;
+    return jsonb_build_object('sha256', v_sha256, 'source', coalesce(p_spec ->> 'source', ''));
   elsif p_spec ? 'test' then
     v_test := private.seen_job((p_spec ->> 'test')::bigint);
     perform private.fail('RY409', format('Job %s has no rules to attach.', v_test.number), 'Attach a folder.')

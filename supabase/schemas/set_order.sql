@@ -125,22 +125,6 @@ create trigger follow_retry after insert on public.provision_jobs for each row w
   execute function private.follow_retry();
 
 -- ## placing jobs
--- Enqueues a job for each of these members with the same options. The caller holds their states' locks.
-create function private.add_alike_jobs(p_like public.job_sets, p_options jsonb, p_sets uuid[], p_modules uuid[])
-returns void language plpgsql as $$
-declare
-  v_jobs bigint[] := private.add_module_jobs(p_like.org_id, p_like.type, p_modules, null, p_options
-    || jsonb_build_object('created_by', p_like.created_by, 'created_by_label', p_like.created_by_label)
-    || case when p_like.schedule_id is null then '{}' else '{"is_by_schedule": true}' end::pg_catalog.jsonb);
-begin
-  perform private.place_jobs(p_like.org_id, v_jobs, coalesce(p_like.options ->> 'reason',
-    case when p_like.schedule_id is not null then 'By schedule' end));
-  for v_at in 1 .. cardinality(v_jobs) loop
-    update private.set_members set job_id = v_jobs[v_at] where set_id = p_sets[v_at] and module_id = p_modules[v_at];
-  end loop;
-end;
-$$;
-
 -- Whether a plan of a member is a preview: a plan of the set changes an input of it, or it is an output of a preview.
 create function private.is_preview(p_set uuid, p_module uuid) returns boolean language plpgsql stable as $$
 begin
@@ -158,6 +142,7 @@ create function private.add_set_jobs(p_like public.job_sets, p_sets uuid[], p_mo
 language plpgsql as $$
 declare
   v_part pg_catalog.record;
+  v_jobs bigint[];
 begin
   perform private.refuse_locked_modules(p_modules) where p_like.type in ('APPLY', 'DESTROY');
   for v_part in
@@ -170,8 +155,17 @@ begin
     group by m.plan_job_id, m.is_preview loop
     perform private.check_saved_plan(p_like.org_id, p_like.type, v_part.modules[1], v_part.plan_job_id)
     where v_part.plan_job_id is not null;
-    perform private.add_alike_jobs(p_like, p_like.options || jsonb_strip_nulls(jsonb_build_object('plan_job_id',
-      v_part.plan_job_id, 'preview', nullif(v_part.is_preview, false))), v_part.sets, v_part.modules);
+    v_jobs := private.add_module_jobs(p_like.org_id, p_like.type, v_part.modules, null, p_like.options
+      || jsonb_strip_nulls(jsonb_build_object('plan_job_id', v_part.plan_job_id, 'preview',
+        nullif(v_part.is_preview, false)))
+      || jsonb_build_object('created_by', p_like.created_by, 'created_by_label', p_like.created_by_label)
+      || case when p_like.schedule_id is null then '{}' else '{"is_by_schedule": true}' end::pg_catalog.jsonb);
+    perform private.place_jobs(p_like.org_id, v_jobs, coalesce(p_like.options ->> 'reason',
+      case when p_like.schedule_id is not null then 'By schedule' end));
+    for v_at in 1 .. cardinality(v_jobs) loop
+      update private.set_members set job_id = v_jobs[v_at]
+      where set_id = v_part.sets[v_at] and module_id = v_part.modules[v_at];
+    end loop;
   end loop;
 end;
 $$;

@@ -14,22 +14,6 @@ comment on column private.outages.began_at is 'When the last sweep before it ran
 comment on column private.outages.ended_at is
   'When the first sweep ran again; null in the one row that is not an outage but the last sign of life.';
 
--- Notes that the sweep runs, twice a minute in a table that a crash does not empty; after a gap, the outage.
-create function private.note_alive() returns void language plpgsql as $$
-declare
-  v_last pg_catalog.timestamptz := (select o.began_at from private.outages as o where o.ended_at is null);
-begin
-  if v_last > now() - interval '30 seconds' then
-    return;
-  elsif v_last > now() - interval '2 minutes' then
-    update private.outages set began_at = now() where ended_at is null;
-    return;
-  end if;
-  update private.outages set ended_at = now() where ended_at is null;
-  insert into private.outages (began_at) values (now());
-end;
-$$;
-
 create unlogged table private.first_sweeps (
   server_started_at timestamptz primary key,
   swept_at timestamptz not null
@@ -39,15 +23,6 @@ comment on table private.first_sweeps is
   'one killed backend is a crash that leaves the server''s start time as it was.';
 comment on column private.first_sweeps.server_started_at is 'The server''s start; an earlier one counts no more.';
 comment on column private.first_sweeps.swept_at is 'When the first sweep after that, or after a crash, ran.';
-
--- Whether every living runner has had the time to send a heartbeat. The first sweep begins the grace.
-create function private.is_past_grace() returns boolean language sql as $$
-  insert into private.first_sweeps as f (server_started_at, swept_at) values (pg_postmaster_start_time(), now())
-  -- A clock that was set back must not prolong the grace.
-  on conflict (server_started_at) do update set swept_at = now() where f.swept_at > now();
-  delete from private.first_sweeps as f where f.server_started_at <> pg_postmaster_start_time();
-  select private.grace_began_at() < now() - private.lease()
-$$;
 
 -- Marks runners and instances OFFLINE that have sent no heartbeat for 60 s, and wakes those who may take their place.
 create function private.sweep_workers(out v_count integer) language plpgsql as $$
@@ -479,7 +454,13 @@ $$;
 create function private.begin_sweep() returns text[] language plpgsql as $$
 begin
   if not pg_try_advisory_xact_lock(private.lock_key('sweep')) then return '{}'; end if;
-  return case when private.is_past_grace() then array['lost', 'unheard', 'offline'] else '{}' end
+  -- The first sweep begins the grace, in which every living runner has the time to send a heartbeat.
+  insert into private.first_sweeps as f (server_started_at, swept_at) values (pg_postmaster_start_time(), now())
+  -- A clock that was set back must not prolong it.
+  on conflict (server_started_at) do update set swept_at = now() where f.swept_at > now();
+  delete from private.first_sweeps as f where f.server_started_at <> pg_postmaster_start_time();
+  return case when private.grace_began_at() < now() - private.lease() then array['lost', 'unheard', 'offline']
+      else '{}' end
     || array['ready', 'aged', 'expired', 'ended', 'removed', 'swept', 'scheduled', 'polled', 'placed', 'promoted',
       'rollouts', 'woken']
     || array(
@@ -496,9 +477,17 @@ $$;
 
 -- Notes that the sweep has done leases, pauses and sessions; one in which any of them failed is one that has not run.
 create function private.note_swept(p_is_whole boolean) returns boolean language plpgsql as $$
+declare
+  v_last pg_catalog.timestamptz := (select o.began_at from private.outages as o where o.ended_at is null);
 begin
   if p_is_whole then
-    perform private.note_alive();
+    -- Twice a minute, in a table that a crash does not empty; after a gap, the outage.
+    if coalesce(v_last <= now() - interval '2 minutes', true) then
+      update private.outages set ended_at = now() where ended_at is null;
+      insert into private.outages (began_at) values (now());
+    elsif v_last <= now() - interval '30 seconds' then
+      update private.outages set began_at = now() where ended_at is null;
+    end if;
     insert into private.clocks (name, ran_at) values ('swept', now())
     on conflict (name) do update set ran_at = excluded.ran_at;
   end if;

@@ -188,8 +188,7 @@ begin
       and (p_type <> 'DESTROY' or j.payload #> '{options,destroy}' = 'true')
   );
   perform private.fail('RY403', format('Plan %s is of a folder on somebody''s disk; that may not be applied to %s.',
-      j.number, m.path),
-    'Push the change and plan the module; or set can_apply_uploads on the module, which admins may.')
+    j.number, m.path), 'Push the change and plan the module; or set can_apply_uploads on the module, which admins may.')
   from public.provision_jobs as j join public.modules as m on m.id = j.module_id
   where j.id = p_plan and j.payload #>> '{module,source_kind}' = 'upload' and not m.can_apply_uploads;
   perform private.fail('RY409', format('Job %s is a preview: it has values that were not applied, and is never '

@@ -83,8 +83,7 @@ begin
     format('Out of contact since %s UTC; the %s may still be running on %s; its state is kept there.',
       to_char(v_seen at time zone 'UTC', 'HH24:MI:SS'), lower(coalesce(v_job.phase, 'APPLY')::pg_catalog.text),
         v_job.instance_name),
-    'hint',
-      'When the runner returns, the apply continues, and its end counts. If it will not return, look with a '
+    'hint', 'When the runner returns, the apply continues, and its end counts. If it will not return, look with a '
       'refresh-only plan, then decide.');
 end;
 $$;

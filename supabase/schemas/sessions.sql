@@ -39,9 +39,8 @@ begin
   values (p_worker, p_hash, p_hint, private.caller_id(), p_expires_at) returning id into v_id;
   return v_id;
 exception when check_violation or not_null_violation then
-  perform private.fail('RY422',
-    'The token must come as a bcrypt hash of cost 8 to 12 with a hint of four characters.',
-      'Generate the token where you show it; send only its hash.');
+  perform private.fail('RY422', 'The token must come as a bcrypt hash of cost 8 to 12 with a hint of four characters.',
+    'Generate the token where you show it; send only its hash.');
 end;
 $$;
 
@@ -617,10 +616,8 @@ begin
     update private.live_jobs set has_touched = true where job_id = p_job;
   end if;
   select * into v_job from public.provision_jobs where id = p_job;
-  update public.provision_jobs set
-    status = 'PROCESSING', phase = p_phase, steps = coalesce(p_steps, steps),
-    plan_summary = coalesce(p_plan_summary, plan_summary),
-    started_at = coalesce(started_at, now())
+  update public.provision_jobs set status = 'PROCESSING', phase = p_phase, steps = coalesce(p_steps, steps),
+    plan_summary = coalesce(p_plan_summary, plan_summary), started_at = coalesce(started_at, now())
   where id = p_job;
   if v_job.status = 'CLAIMED' then
     perform private.record_job_event(v_job, 'started', 'CLAIMED', 'PROCESSING', 'worker', v_runner.worker_id,

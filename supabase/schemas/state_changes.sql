@@ -77,8 +77,7 @@ begin
   v_module := private.my_module(p_module, 'state.write');
   v_lock := private.release_with_proof(p_module, p_lock_id);
   perform private.audit(v_module.org_id, 'state.force_unlocked', 'module', p_module::pg_catalog.text, v_module.path,
-    jsonb_build_object('lock_id', p_lock_id, 'job', private.job_number(v_lock.job_id), 'attempt',
-      v_lock.attempt));
+    jsonb_build_object('lock_id', p_lock_id, 'job', private.job_number(v_lock.job_id), 'attempt', v_lock.attempt));
   perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
   return jsonb_build_object('unlocked', true, 'job_id', v_lock.job_id, 'job_number',
     private.job_number(v_lock.job_id));

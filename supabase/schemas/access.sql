@@ -98,13 +98,13 @@ end;
 $$;
 
 -- Nobody's search path counts, and every name in a body is qualified. A function that runs with its owner's rights, or
--- has other settings, pins its path where it is created; the others here.
+-- has other settings, pins its path where it is created; all others here.
 do $$
 declare
   v_function pg_catalog.regprocedure;
 begin
   for v_function in select p.oid from pg_catalog.pg_proc as p where p.pronamespace = 'private'::pg_catalog.regnamespace
-    and p.prokind = 'f' and p.proconfig is null loop
+    and p.prokind = 'f' and coalesce(array_to_string(p.proconfig, ' '), '') not like '%search_path=%' loop
     execute format('alter function %s set search_path = %L', v_function, '');
   end loop;
 end;

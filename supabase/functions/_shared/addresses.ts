@@ -51,18 +51,12 @@ function isNamed(url: URL): boolean {
 }
 
 /** The owner of an address, and the variable that allows addresses inside, for tests and closed networks. */
-interface Kind {
-  name: string;
-  allowed: string;
-}
+type Kind = { name: string; allowed: string };
 const ISSUER: Kind = { name: "an issuer", allowed: "RUNYARD_ALLOW_PRIVATE_ISSUERS" };
 export const RECEIVER: Kind = { name: "a receiver", allowed: "RUNYARD_ALLOW_PRIVATE_RECEIVERS" };
 
 /** A checked address. `ip` is the one to connect to: a moment later the name may resolve to another. */
-export interface Target {
-  url: URL;
-  ip?: string;
-}
+export type Target = { url: URL; ip?: string };
 
 /** A proxy resolves names and opens the connections. Hosted functions are in no network but Supabase's. */
 function isResolvedElsewhere(): boolean {

@@ -28,12 +28,7 @@ export interface Comment {
 }
 
 /** An entry of a merge queue; its commits are the delivery's. */
-export interface Queue {
-  number: number;
-  base: string;
-  is_open: boolean;
-  reason?: string;
-}
+export type Queue = { number: number; base: string; is_open: boolean; reason?: string };
 
 export interface Delivery {
   delivery_id: string;

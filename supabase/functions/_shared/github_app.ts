@@ -6,17 +6,9 @@ import { checkAddress, RECEIVER } from "./addresses.ts";
 import { digest } from "./codes.ts";
 import { sendTo } from "./outgoing.ts";
 
-export interface Installation {
-  api_url: string;
-  number: number;
-  installation: number;
-  repository: string;
-}
+export type Installation = { api_url: string; number: number; installation: number; repository: string };
 
-export interface InstallationToken {
-  token: string;
-  expires_at: string;
-}
+export type InstallationToken = { token: string; expires_at: string };
 
 const TIMEOUT_MILLISECONDS = 10_000;
 /** GitHub refuses more than ten minutes, and a clock that is ahead. */

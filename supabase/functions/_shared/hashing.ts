@@ -28,12 +28,7 @@ function start(): Worker | undefined {
   }
 }
 
-interface Comparison {
-  owner: string;
-  secret: string;
-  hash: string;
-  done: PromiseWithResolvers<boolean>;
-}
+type Comparison = { owner: string; secret: string; hash: string; done: PromiseWithResolvers<boolean> };
 
 /** The waiting hashes, by organisation: the next one is always of the organisation that has waited longest for its turn. */
 class Turns {

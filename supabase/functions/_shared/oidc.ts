@@ -13,10 +13,7 @@ const CACHE_MILLISECONDS = 10 * 60 * 1000;
 const FAILURE_MILLISECONDS = 30 * 1000;
 const MAX_ISSUERS = 100;
 type Keys = ReturnType<typeof jose.createRemoteJWKSet>;
-interface Known {
-  keys: Promise<Keys>;
-  until: number;
-}
+type Known = { keys: Promise<Keys>; until: number };
 const known = new Map<string, Known>();
 
 const fetchStrictly: jose.FetchImplementation = async (url, options) =>

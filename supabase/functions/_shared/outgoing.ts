@@ -5,12 +5,7 @@ import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 import type { Target } from "./addresses.ts";
 
-export interface Outgoing {
-  method?: string;
-  headers?: HeadersInit;
-  body?: string;
-  signal: AbortSignal;
-}
+export type Outgoing = { method?: string; headers?: HeadersInit; body?: string; signal: AbortSignal };
 
 const EMPTY = [204, 205, 304];
 /** A list of a hundred pull requests has a few. */

@@ -9,11 +9,7 @@ import { signPersonal } from "./tokens.ts";
 const PER_ADDRESS = 240;
 export const PERSONAL_TOKEN = /^ryp_[A-Za-z0-9]{43}$/;
 
-interface Owner {
-  id: string;
-  user_id: string;
-  email: string;
-}
+type Owner = { id: string; user_id: string; email: string };
 
 /** Exchanges a person's own token; one answer for all that is wrong with it. */
 export async function personOf(http: Request, secret: string): Promise<{ access_token: string; email: string }> {

@@ -14,16 +14,10 @@ const MOST_VERDICTS = 10_000;
 /** A hash is written by the person who registers a runner: each step of its cost doubles what a stranger can order. */
 const AFFORDABLE = /^\$2[aby]\$(08|09|10|11|12)\$/;
 
-export interface StoredHash {
-  token_id: string;
-  hash: string;
-}
+export type StoredHash = { token_id: string; hash: string };
 
 /** Whose secret it claims to be, and the organisation whose turn its comparison uses. */
-export interface Claimed {
-  name: string;
-  owner: string;
-}
+export type Claimed = { name: string; owner: string };
 
 /** Token ids by digest of name, secret and hashes: repeating a secret, right or wrong, costs one comparison. */
 const verdicts = new Map<string, string | undefined>();

@@ -1,10 +1,6 @@
 /** The trust of a service account: which claims it is bound to, and whether given claims match. */
 
-export interface Trust {
-  issuer: string;
-  audience: string;
-  bound_claims: Record<string, unknown>;
-}
+export type Trust = { issuer: string; audience: string; bound_claims: Record<string, unknown> };
 
 /** Tells whether a claim has the bound value: equal, one of several, or contained in a list. */
 function isBound(claim: unknown, bound: unknown): boolean {

@@ -16,10 +16,7 @@ const codeRequest = z.strictObject({
 });
 const tokenRequest = z.strictObject({ job: jobAttempt });
 
-interface Pending {
-  org_id: string;
-  api_url: string;
-}
+type Pending = { org_id: string; api_url: string };
 
 function text(value: unknown, name: string): string {
   if (typeof value === "string" && value) return value;

@@ -20,11 +20,7 @@ interface Connection {
   is_app?: boolean;
 }
 
-interface Verdict {
-  is_new: boolean;
-  verdict: string;
-  reason: string | null;
-}
+type Verdict = { is_new: boolean; verdict: string; reason: string | null };
 
 function placeOf(request: Request): string {
   return new URL(request.url).pathname.replace(/^(\/functions\/v1)?\/git\/?/, "");

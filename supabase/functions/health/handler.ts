@@ -8,10 +8,7 @@ const PER_ADDRESS = 60;
 // A driver sweeps every 10 s; one slow sweep is not an outage.
 const LATE_SECONDS = 120;
 
-interface Health {
-  swept_seconds_ago: number | null;
-  write_fault: string | null;
-}
+type Health = { swept_seconds_ago: number | null; write_fault: string | null };
 
 /** Anybody may ask, as a monitor does; the age of the last sweep is shown, and why PostgreSQL cannot write. */
 async function sweep(request: Request): Promise<Response> {

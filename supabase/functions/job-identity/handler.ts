@@ -22,19 +22,9 @@ const WAKES_PER_ADDRESS = 240;
 const signRequest = z.strictObject({ sign: z.literal(true) });
 const tokenRequest = z.strictObject({ job: jobAttempt });
 
-interface Identity {
-  name: string;
-  kind: string;
-  audience: string;
-  settings: Record<string, string>;
-}
+type Identity = { name: string; kind: string; audience: string; settings: Record<string, string> };
 
-interface Given {
-  phase: string;
-  seconds: number;
-  claims: Record<string, unknown>;
-  identities: Identity[];
-}
+type Given = { phase: string; seconds: number; claims: Record<string, unknown>; identities: Identity[] };
 
 /** The address that clouds know the installation by; it need not be the project's own. */
 function issuer(): string {

@@ -11,11 +11,7 @@ export const ALGORITHM = "RS256";
 const PUBLIC_PARTS = ["kty", "n", "e"] as const;
 
 /** A key as the cloud reads it, and what signs with it. */
-interface IdentityKey {
-  kid: string;
-  open: jose.JWK;
-  whole: jose.JWK;
-}
+type IdentityKey = { kid: string; open: jose.JWK; whole: jose.JWK };
 
 let keys: Promise<IdentityKey[]> | undefined;
 

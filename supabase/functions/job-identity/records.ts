@@ -7,10 +7,7 @@ const BATCH = 50;
 const BUDGET_MILLISECONDS = 30_000;
 const PAYLOAD_TYPE = "application/vnd.in-toto+json";
 
-interface Waiting {
-  id: number;
-  statement: string;
-}
+type Waiting = { id: number; statement: string };
 
 /** Encodes a statement as DSSE signs it. No token begins like that, so neither is ever taken for the other. */
 function encoded(statement: string): Uint8Array<ArrayBuffer> {

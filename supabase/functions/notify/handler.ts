@@ -65,10 +65,7 @@ async function deliver(): Promise<void> {
   }
 }
 
-interface Membership {
-  id: string;
-  role: string;
-}
+type Membership = { id: string; role: string };
 
 /** Only an admin has an address sealed; asked of the database, as the caller. */
 async function needAdmin(request: Request, org: string): Promise<void> {

@@ -18,11 +18,7 @@ export interface Message {
   secret: string | null;
 }
 
-interface Subject {
-  id?: string;
-  number?: number;
-  path?: string;
-}
+type Subject = { id?: string; number?: number; path?: string };
 
 /** The address of the page that a message is about; nothing where the dashboard's address is not known. */
 export function linkOf(message: Message): string | undefined {

@@ -34,11 +34,7 @@ export interface Row {
   to_destroy: number;
 }
 
-export interface Write {
-  method: string;
-  path: string;
-  body: Record<string, unknown>;
-}
+export type Write = { method: string; path: string; body: Record<string, unknown> };
 
 export interface Provider {
   headers(token: string): Record<string, string>;

@@ -51,13 +51,7 @@ type TokenRequest = z.infer<typeof request>;
 const PERSONAL = "urn:runyard:grant-type:personal-token";
 const personal = z.strictObject({ grant_type: z.literal(PERSONAL), token: z.string().regex(PERSONAL_TOKEN) });
 
-interface Account {
-  id: string;
-  org_id: string;
-  version: number;
-  trusts?: Trust[];
-  hashes?: StoredHash[];
-}
+type Account = { id: string; org_id: string; version: number; trusts?: Trust[]; hashes?: StoredHash[] };
 
 function refuse(): never {
   throw new Answer(401, REFUSED, { "www-authenticate": 'Basic realm="runyard"' });

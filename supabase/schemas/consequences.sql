@@ -430,9 +430,7 @@ begin
     if v_job.payload #> '{options,bring_state}' = 'true' then
       perform private.write_change_record(v_job, v_job.module_id);
     end if;
-    if private.is_applied_next(v_job.payload, v_job.plan_summary) then
-      perform private.follow_plan(v_job);
-    end if;
+    if private.is_applied_next(v_job.payload, v_job.plan_summary) then perform private.follow_plan(v_job); end if;
   elsif v_job.type in ('APPLY', 'DESTROY') then
     perform private.write_change_record(v_job, v_job.module_id);
     perform private.drop_outdated_applies(v_job.org_id, v_job.module_id, true);

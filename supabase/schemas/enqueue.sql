@@ -366,9 +366,7 @@ begin
   perform private.refuse_missing_modules(p_org, p_modules) where exists (
     select from public.modules as m where m.id = any (p_modules) and m.org_id <> p_org);
   perform private.check_job_options(p_org, p_type, p_modules[1], p_options);
-  if p_options -> 'bring_state' = 'true' then
-    perform private.check_bring_state(p_type, p_modules, p_options);
-  end if;
+  if p_options -> 'bring_state' = 'true' then perform private.check_bring_state(p_type, p_modules, p_options); end if;
   -- An output job reads only; tokens of applies are for applies that somebody confirmed.
   perform private.fail('RY422', 'Identities are tested by an output job.', 'Enqueue an OUTPUT with test_identities.')
   where p_options -> 'test_identities' = 'true' and p_type <> 'OUTPUT';

@@ -131,9 +131,7 @@ begin
   select * into v_delivery from public.deliveries where id = p_delivery and lease_id = p_lease
     and status = 'PENDING' for update;
   if v_delivery.id is null then return jsonb_build_object('status', 'GONE'); end if;
-  if v_status = 'FAILED' and v_delivery.attempt <= cardinality(v_retry) then
-    v_status := 'PENDING';
-  end if;
+  if v_status = 'FAILED' and v_delivery.attempt <= cardinality(v_retry) then v_status := 'PENDING'; end if;
   update public.deliveries set
     status = v_status, http_status = (p_result ->> 'http_status')::integer, took_ms = (p_result ->> 'took_ms')::integer,
     note = left(p_result ->> 'note', 500), lease_id = null, lease_until = null, finished_at = case

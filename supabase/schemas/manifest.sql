@@ -507,9 +507,7 @@ begin
   from private.manifest_changes(p_org, p_manifest) as c where c.new is not null limit 1;
   perform private.audit(p_org, 'manifest.applied', 'organization', p_org::pg_catalog.text, 'manifest',
     jsonb_build_object('changes', cardinality(v_changes), 'prune', p_prune)) where cardinality(v_changes) > 0;
-  if p_is_dry then
-    raise exception using errcode = 'RY000';
-  end if;
+  if p_is_dry then raise exception using errcode = 'RY000'; end if;
   return private.manifest_answer(v_changes, v_left);
 exception when others then
   get stacked diagnostics v_code = returned_sqlstate, v_words = message_text, v_hint = pg_exception_hint,

@@ -13,9 +13,7 @@ begin
     'Write {"group": "platform", "url": "https://…", "ref": "main"}.')
   where (v_url is null) = (p_source ->> 'archive' is null) or coalesce(p_source ->> 'group', '') = ''
     or length(p_source ->> 'ref') > 200;
-  if v_url is not null then
-    perform private.check_source('git', jsonb_build_object('url', v_url));
-  end if;
+  if v_url is not null then perform private.check_source('git', jsonb_build_object('url', v_url)); end if;
   return jsonb_strip_nulls(jsonb_build_object('url', v_url, 'ref', nullif(trim(p_source ->> 'ref'), ''), 'group',
     trim(both '/' from p_source ->> 'group'), 'name', left(coalesce(nullif(trim(both '-_' from regexp_replace(
       regexp_replace(v_name, '\.(tar(\.[a-z0-9]+)?|tgz|zip)$', ''), '[^a-z0-9_-]+', '-', 'g')), ''), 'main'), 63),

@@ -105,9 +105,7 @@ begin
     values (p_apply.org_id, p_apply.id, v_review.user_id, v_review.user_label, 'approve', v_words, p_apply.plan_sha256,
       v_review.signed_in)
     on conflict do nothing;
-    if found then
-      p_apply := private.count_approval(p_apply.id, false, v_review.user_label, v_words);
-    end if;
+    if found then p_apply := private.count_approval(p_apply.id, false, v_review.user_label, v_words); end if;
   end loop;
 end;
 $$;

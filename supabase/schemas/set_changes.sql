@@ -244,9 +244,7 @@ create function private.try_close(p_set public.job_sets, p_limit integer) return
 declare
   v_count integer := 0;
 begin
-  if p_set.cancelled_at is not null then
-    v_count := private.cancel_waiting(p_set, least(p_limit, 200));
-  end if;
+  if p_set.cancelled_at is not null then v_count := private.cancel_waiting(p_set, least(p_limit, 200)); end if;
   perform private.settle_set(p_set.id) where p_set.is_ordered and private.try_lock_set(p_set.id);
   if not private.is_set_open(p_set.id) then
     update public.job_sets set finished_at = now() where id = p_set.id and finished_at is null;

@@ -82,9 +82,7 @@ begin
   perform private.refuse_locked_modules(array[p_plan.module_id], p_plan.id);
   return null;
 exception when others then
-  if not starts_with(sqlstate, 'RY') then
-    raise;
-  end if;
+  if not starts_with(sqlstate, 'RY') then raise; end if;
   get stacked diagnostics v_hint = pg_exception_hint;
   return sqlerrm || ' ' || v_hint;
 end;

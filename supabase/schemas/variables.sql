@@ -324,9 +324,7 @@ begin
   v_one.is_enforced := false;
   v_one.is_reference := false;
   for v_one.name, v_one.value in select g.key, g.value from jsonb_each(p_values) as g loop
-    if (private.put_variable(v_one)).created_at = now() then
-      v_changed := v_changed || v_one.name;
-    end if;
+    if (private.put_variable(v_one)).created_at = now() then v_changed := v_changed || v_one.name; end if;
   end loop;
   with ended as (
     update public.variables as v set ended_at = now() where v.org_id = p_org and v.path = p_path and v.kind = p_kind

@@ -145,6 +145,7 @@ def test_nobody_deadlocks_and_everything_adds_up(fresh_world: World) -> None:
         "select state_key from private.live_jobs where stage <> 'WAITING' group by 1 having count(*) > 1"
     )
     stuck = world.owner.rows(
-        "select state_key from private.live_jobs group by 1 having bool_and(stage = 'WAITING') and state_key not in (table private.locked_states)"
+        "select state_key from private.live_jobs group by 1"
+        " having bool_and(stage = 'WAITING') and state_key not in (table private.locked_states)"
     )
     assert (crowded, stuck) == ([], [])

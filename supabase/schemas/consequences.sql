@@ -243,7 +243,7 @@ language plpgsql as $$
 declare
   v_found pg_catalog.jsonb := p_job.result -> 'git';
   v_findings private.git_finding[] := array(select f from private.judge_branches(p_connection, v_found) as f);
-  -- First the branches on which it found a folder missing that was there before, as branches without a set.
+  -- First the branches with a folder that is newly missing, as branches without a set.
   v_sets pg_catalog.jsonb := (select coalesce(jsonb_object_agg(f.branch, '[]'::pg_catalog.jsonb), '{}')
     from unnest(v_findings) as f join public.modules as m on m.id = f.module_id
     left join public.module_git as g on g.module_id = m.id

@@ -155,7 +155,7 @@ def _services(settings: Settings, secrets: Secrets, config: ProjectConfig) -> Se
         pool=Pool(rest_url),
         catalog=CatalogStore(rest_url, config.schemas),
         store=Store(auth_url),
-        passwords=Passwords(shortest=config.shortest_password),
+        passwords=Passwords(settings.password_rounds, shortest=config.shortest_password),
         functions=FunctionsProxy(settings.functions_url),
         realtime=create_realtime(settings, secrets),
     )

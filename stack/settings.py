@@ -75,6 +75,7 @@ class Settings(BaseSettings):
     )
     cache: Path | None = Field(default=None, description="Folder for what every clone can share: packages, engines")
     pg_max_connections: int = Field(default=100, description="PostgreSQL's max_connections")
+    password_rounds: int = Field(default=10, ge=4, le=16, description="Cost of a password's hash; less only in tests")
 
     @field_validator("functions_allow_net", mode="before")
     @classmethod

@@ -32,20 +32,15 @@ class Statement:
 def split_statements(source: str) -> list[Statement]:
     """Split at semicolons that are not in a string, a comment, a dollar quote or a `begin atomic` body."""
     statements: list[Statement] = []
-    start = 0
+    start, line, counted = 0, 1, 0
     for end in [*_boundaries(source), len(source)]:
-        statement = _statement(source, start, end)
-        if statement is not None:
-            statements.append(statement)
+        first = next((token for token in _tokens(source, start, end) if _counts(token)), None)
+        if first is not None:
+            line += source.count("\n", counted, first.start())
+            counted = first.start()
+            statements.append(Statement(source[counted:end].rstrip(), line))
         start = end + 1
     return statements
-
-
-def _statement(source: str, start: int, end: int) -> Statement | None:
-    first = next((token for token in _tokens(source, start, end) if _counts(token)), None)
-    if first is None:
-        return None
-    return Statement(source[first.start() : end].rstrip(), source.count("\n", 0, first.start()) + 1)
 
 
 def _counts(token: re.Match[str]) -> bool:

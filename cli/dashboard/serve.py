@@ -179,8 +179,8 @@ SERVE = """
 import os
 os.environ["__REFLEX_MOUNT_FRONTEND_COMPILED_APP"] = "true"
 os.environ["__REFLEX_SKIP_COMPILE"] = "true"
-from granian.cli import entrypoint
-entrypoint()
+from cli.granian import run
+run()
 """
 
 

@@ -37,7 +37,7 @@ def postgres_part(cluster: Cluster) -> Part:
 def gateway_part(settings: Settings) -> Part:
     """REST, Auth, Realtime and the way to the functions, in one ASGI process."""
     command = [
-        sys.executable, "-m", "granian", "--interface", "asgi", "--factory", "stack.gateway:create",
+        sys.executable, "-m", "cli.granian", "--interface", "asgi", "--factory", "stack.gateway:create",
         "--host", settings.host, "--port", str(settings.gateway_port),
         "--workers", "1", "--no-access-log", "--log-level", "warning",
         "--workers-kill-timeout", "5", "--respawn-failed-workers",

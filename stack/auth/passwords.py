@@ -114,7 +114,7 @@ LONGEST_BYTES = 72
 class Passwords:
     """Hashes and checks passwords; bcrypt frees the interpreter lock, so threads are enough."""
 
-    def __init__(self, rounds: int = 10, threads: int = 2, shortest: int = 6) -> None:
+    def __init__(self, rounds: int, threads: int = 2, shortest: int = 6) -> None:
         self._rounds = rounds
         self._shortest = shortest
         self._turns = Turns(threads)

@@ -1,12 +1,13 @@
 """`supabase/schemas/` is the source: migrations and wrappers follow from it, and every body is valid."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from stack.postgres import SUPERUSER
-from tests.support.database import Database
+from tests.support.database import Database, Server
 from tests.support.schemas import (
     API_FILE,
     FORBIDDEN_FILE,
@@ -23,16 +24,25 @@ from tests.support.schemas import (
 OURS = "('public', 'private')"
 
 
-@pytest.fixture
-def desired(bare_database: Database) -> Database:
-    """A database made of the schemas alone."""
-    load_schemas(bare_database.url, schema_files())
-    return bare_database
+@pytest.fixture(scope="module")
+def desired(postgres_server: Server) -> Iterator[Database]:
+    """A database made of the schemas alone, which no test changes."""
+    name = postgres_server.create_database(postgres_server.bare_template())
+    database = Database(postgres_server, name)
+    load_schemas(database.url, schema_files())
+    yield database
+    postgres_server.drop_database(name)
 
 
-def test_migrations_lead_to_the_schemas(desired: Database, database: Database) -> None:
-    migrated, wanted = (catalogue(each.server, each.name) for each in (database, desired))
-    missing, surplus = wanted - migrated, migrated - wanted
+@pytest.fixture(scope="module")
+def migrated(postgres_server: Server, module_database: str) -> Database:
+    """A database with every migration, which no test changes."""
+    return Database(postgres_server, module_database)
+
+
+def test_migrations_lead_to_the_schemas(desired: Database, migrated: Database) -> None:
+    found, wanted = (catalogue(each.server, each.name) for each in (migrated, desired))
+    missing, surplus = wanted - found, found - wanted
     assert (list(missing), list(surplus)) == ([], []), "run `make migration NAME=…` and commit what it writes"
 
 
@@ -47,11 +57,12 @@ def test_migrations_lead_to_the_schemas(desired: Database, database: Database) -
         "grant select on auth.users to anon",
     ],
 )
-def test_a_change_outside_of_our_schemas_is_noticed(database: Database, change: str) -> None:
-    with psycopg.connect(database.server.url(database.name, SUPERUSER)) as connection:
+def test_a_change_outside_of_our_schemas_is_noticed(migrated: Database, change: str) -> None:
+    with psycopg.connect(migrated.server.url(migrated.name, SUPERUSER)) as connection:
         before = beyond_the_dump(connection)
         connection.execute(change.encode())
         assert beyond_the_dump(connection) != before
+        connection.rollback()
 
 
 def test_databases_of_two_days_do_not_differ(database: Database) -> None:
@@ -99,6 +110,7 @@ def test_every_body_is_valid_once_all_objects_exist(desired: Database) -> None:
         connection.execute("set check_function_bodies = on")
         for (definition,) in definitions:
             connection.execute(definition.encode())
+        connection.rollback()
 
 
 def test_a_name_means_one_function(desired: Database) -> None:

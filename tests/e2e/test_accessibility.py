@@ -239,5 +239,9 @@ def test_reduced_motion_stops_every_animation_and_a_spinner_turns_without_it(
     expect(page.get_by_role("dialog", name="Add runner")).to_be_visible()
     assert page.evaluate(LASTING) == []
     assert page.evaluate(TURNING) == 0
+    page.evaluate("document.addEventListener('transitionrun', () => document.body.dataset.moved = '')")
+    page.emulate_media(color_scheme="dark")
+    expect(page.locator("html")).to_have_class(re.compile(r"\bdark\b"))
+    expect(settled(page).locator("body[data-moved]")).to_have_count(0)
     page.emulate_media(reduced_motion="no-preference")
     assert page.evaluate(TURNING) == 1

@@ -204,6 +204,8 @@ def _launch(home: Path, arguments: tuple[str, ...], variables: dict[str, str]) -
         "RUNYARD_PORT_OFFSET": "0",
         "RUNYARD_PG_FSYNC": "false",
         "RUNYARD_SIGN_UP": "open",
+        # Nobody guesses these passwords, and the tests sign in a thousand times.
+        "RUNYARD_PASSWORD_ROUNDS": "4",
         # A machine that runs many stacks at once may answer nothing for some seconds.
         "RUNYARD_SILENCE_SECONDS": "20",
     }

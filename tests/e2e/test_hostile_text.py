@@ -119,8 +119,9 @@ def test_settings_run_nothing(product: Product, person: Person, open_as: Any) ->
         HOSTILE, person.org_id,
     )  # fmt: skip
     page = open_as(person)
-    for name in ("notifications", "variables", "organisation", "members", "audit", "policies"):
-        page.goto(f"/dashboard/settings/{name}")
+    settings = ("notifications", "organisation", "members", "audit", "policies")
+    for address in ("/dashboard/modules/variables", *(f"/dashboard/settings/{name}" for name in settings)):
+        page.goto(address)
         shows_safely(page)
 
 

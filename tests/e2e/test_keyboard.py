@@ -258,7 +258,7 @@ def test_a_plan_is_reviewed_and_confirmed_and_the_apply_is_stopped(
 @pytest.mark.slow
 def test_a_schedule_and_a_rule_are_created(product: Product, person: Person, page: Page) -> None:
     make_module(product, person, "clock/work")
-    go(page, f"{SETTINGS}/triggers")
+    go(page, "/dashboard/jobs/schedules")
     press(page, page.get_by_role("button", name="Create schedule"))
     sheet = page.get_by_role("dialog", name="Create schedule")
     write(page, sheet.get_by_label("Cron"), "0 6 * * mon")

@@ -65,10 +65,11 @@ def findings_anywhere(page: Page, name: str) -> list[str]:
 
 
 def test_the_pages_show_their_entries_and_have_no_serious_finding(page: Page, things: dict[str, Any]) -> None:
-    for name, place in (("notifications", "tr[data-row]"), ("updates", "[role=radio]")):
-        page.goto(f"{SETTINGS}/{name}")
+    notifications, versions = f"{SETTINGS}/notifications", "/dashboard/runners/versions"
+    for address, place in ((notifications, "tr[data-row]"), (versions, "[role=radio]")):
+        page.goto(address)
         expect(page.locator(place).first).to_be_attached()
-        assert findings_anywhere(page, name) == []
+        assert findings_anywhere(page, address.rpartition("/")[2]) == []
     page.goto("/dashboard/modules?path=payments")
     expect(page.get_by_test_id("set-progress")).to_have_text("2 of 6 done, 1 failed")
     assert findings_anywhere(page, "group") == []
@@ -80,7 +81,7 @@ def test_the_pages_show_their_entries_and_have_no_serious_finding(page: Page, th
 
 
 def test_the_sheets_have_no_serious_finding(page: Page, things: dict[str, Any]) -> None:
-    page.goto(f"{SETTINGS}/triggers")
+    page.goto("/dashboard/jobs/schedules")
     page.get_by_role("button", name="Create schedule").click()
     sheet = page.get_by_role("dialog", name="Create schedule")
     expect(sheet.locator(".ry-nextruns li")).to_have_count(5)
@@ -92,7 +93,7 @@ def test_the_sheets_have_no_serious_finding(page: Page, things: dict[str, Any]) 
 
 
 def test_a_schedule_is_created_with_the_next_times_at_every_keystroke(page: Page, things: dict[str, Any]) -> None:
-    page.goto(f"{SETTINGS}/triggers")
+    page.goto("/dashboard/jobs/schedules")
     page.get_by_role("button", name="Create schedule").click()
     sheet = page.get_by_role("dialog", name="Create schedule")
     sheet.get_by_label("Cron").fill("61 * * * *")
@@ -132,7 +133,7 @@ def test_an_address_inside_the_network_is_refused_with_the_reason(page: Page, th
 
 
 def test_the_update_policy_is_kept(page: Page, things: dict[str, Any]) -> None:
-    page.goto(f"{SETTINGS}/updates")
+    page.goto("/dashboard/runners/versions")
     page.get_by_role("radio", name="In a window").click()
     page.get_by_label("From").fill("22:00")
     page.get_by_label("Until").fill("04:00")
@@ -145,7 +146,7 @@ def test_the_update_policy_is_kept(page: Page, things: dict[str, Any]) -> None:
 def test_the_title_counts_a_job_that_needs_an_approval(
     product: Product, person: Person, page: Page, things: dict[str, Any]
 ) -> None:
-    page.goto(f"{SETTINGS}/updates")
+    page.goto("/dashboard/runners/versions")
     enqueue(product, person, make_module(product, person, "waits/one", approvals_required=1), "APPLY")
     page.wait_for_function("document.title.startsWith('(1) ')")
 

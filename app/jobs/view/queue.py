@@ -12,7 +12,6 @@ class Runner:
 
     id: str
     name: str
-    code: str
     reason: str
     help: str
     icon: str
@@ -66,7 +65,6 @@ def _runner(row: Row) -> Runner:
         Runner,
         row,
         id=row.get("worker_id"),
-        code=code,
         reason=as_sentence(row.get("reason") or ""),
         help=as_sentence(row.get("help") or ""),
         icon=icon,

@@ -9,8 +9,6 @@ from app.ui.view import Row, read
 
 
 class ApprovalView(TypedDict):
-    id: str
-    user_id: str
     label: str
     decision: str
     comment: str
@@ -31,7 +29,6 @@ class Planned:
     is_known: bool = False
     number: int = 0
     runner: str = ""
-    worker_id: str = ""
     source: str = ""
     serial: int = 0
     is_outdated: bool = False
@@ -64,7 +61,6 @@ def planned(job: Row, plan_job: Row, serial: int) -> Planned:
         is_known=True,
         number=int(plan_job["number"]) if plan_job["number"] != job["number"] else 0,
         runner=str(plan_job.get("worker_name") or ""),
-        worker_id=str(plan_job.get("worker_id") or ""),
         source=source(plan_job),
         serial=made_against,
         is_outdated=is_waiting and made_against != serial,

@@ -89,7 +89,6 @@ class LockView:
     evidence: tuple[Evidence, ...] = ()
     by: str = ""
     reason: str = ""
-    since: str = ""
 
 
 @dataclass(frozen=True)
@@ -162,7 +161,6 @@ def lock(answer: object, own: Row | None) -> LockView:
         evidence=(read(Evidence, row) for row in found.get("evidence") or [] if isinstance(row, Mapping)),
         by=held.get("user_label"),
         reason=held.get("reason"),
-        since=held.get("created_at"),
     )
 
 

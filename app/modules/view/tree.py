@@ -28,7 +28,6 @@ class Node:
     is_group: bool
     is_open: bool = False
     count: int = 0
-    module_id: str = ""
     status: str = ""
     title: str = ""
     drift: str = ""
@@ -117,7 +116,6 @@ def _module(row: Row) -> Node:
         path=path,
         depth=path.count("/"),
         is_group=False,
-        module_id=str(row["id"]),
         status=status,
         title=result(status, str(last.get("type") or "")),
         drift=f"Drift since {str(row['drift_since'])[:10]}" if row.get("drift_since") else "",

@@ -14,28 +14,14 @@ SIZES = {
 }
 EXPECTED = {
     "DEPLOY_WORKER": (
-        "Cloud identity",
-        "Log group",
-        "Token secret",
-        "IAM roles",
-        "Network and security group",
-        "Cluster",
-        "Task definition",
-        "Service",
-        "First heartbeat",
+        "Cloud identity", "Log group", "Token secret", "IAM roles", "Network and security group", "Cluster",
+        "Task definition", "Service", "First heartbeat",
     ),
     "REMOVE_WORKER": (
-        "Cloud identity",
-        "Drain",
-        "Service",
-        "Task definitions",
-        "Cluster",
-        "Network and security group",
-        "IAM roles",
-        "Token secret",
-        "Log group",
+        "Cloud identity", "Drain", "Service", "Task definitions", "Cluster", "Network and security group",
+        "IAM roles", "Token secret", "Log group",
     ),
-}
+}  # fmt: skip
 
 
 class DeployStep(TypedDict):

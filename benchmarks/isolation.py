@@ -18,8 +18,8 @@ from typing import Any
 from benchmarks.outcome import Outcome
 from worker.children.child import Child, Command
 from worker.children.isolation import Isolation, find_isolation
-from worker.settings import load_settings
 from worker.settings.dispatcher import IsolationWay
+from worker.settings.load import load_settings
 
 CHILDREN = 40
 MEGABYTES = 200

@@ -2,9 +2,11 @@
 
 import inspect
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime, timedelta
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -173,12 +175,12 @@ def one_of(text: str, known: Iterable[str], problem: str) -> str:
     return text
 
 
-def read_text(file: Path) -> str:
+def read_text(file: Path, hint: str = "") -> str:
     """A file as text."""
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise Missing(f"{file} cannot be read: {error}") from error
+        raise Missing(f"{file} cannot be read: {error}", hint) from error
 
 
 def piped(what: str, option: str) -> str:
@@ -195,6 +197,18 @@ def with_id(rows: list[dict[str, Any]], text: str, kind: str, command: str) -> d
     if len(found) != 1:
         raise NotFound(f'"{text}" is not a {kind}.', f"`runyard {command}` shows all {kind}s.")
     return found[0]
+
+
+def moment(text: str, *, is_ahead: bool, now: datetime | None = None) -> str:
+    """Read a time as it is written, or so long ago or ahead."""
+    if span := re.fullmatch(r"(\d{1,5})([mhd])", text):
+        away = timedelta(**{{"m": "minutes", "h": "hours", "d": "days"}[span[2]]: int(span[1])})
+        here = now or datetime.now(UTC)
+        return (here + away if is_ahead else here - away).isoformat()
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC).isoformat()
+    except ValueError:
+        raise Usage(f'"{text}" is not a time.', "Write it as 30m, 24h, 7d or 2030-01-31T08:00Z.") from None
 
 
 def from_json(text: str, place: str) -> Any:

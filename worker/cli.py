@@ -16,7 +16,9 @@ from worker import credential
 from worker.children.hardening import step_aside_if_first, wipe_environment
 from worker.errors import EXPLANATIONS, ExitCode
 from worker.program import find_program
-from worker.settings import Problem, Settings, SettingsError, forget_secrets, load_settings
+from worker.settings.load import forget_secrets, load_settings
+from worker.settings.model import Settings
+from worker.settings.sources import Problem, SettingsError
 from worker.version import __version__
 
 # Imported wherever they are installed: httpx' own command line, structlog's coloured tracebacks, and HTTP/2.
@@ -165,7 +167,8 @@ def doctor(
     settings = load_or_leave(file, secrets, options_of(url, instance, None, assignments or []))
     from rich.console import Console
 
-    from worker.doctor import Verdict, examine, show
+    from worker.doctor.check import Verdict
+    from worker.doctor.examine import examine, show
 
     console = Console()
     if as_json or not console.is_terminal:

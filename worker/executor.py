@@ -24,7 +24,7 @@ from worker.running.recovery import deliver_left
 from worker.running.table import JobHandle, JobTable
 from worker.runtime_log import configure_logging, get_logger
 from worker.session.credentials import ask
-from worker.settings import Settings
+from worker.settings.model import Settings
 from worker.signals import STOPPING
 from worker.statebackend.journal import take_seal
 

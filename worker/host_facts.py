@@ -13,7 +13,7 @@ from worker.finder import EngineFinder
 from worker.process_status import ProcessStatus
 from worker.program import Program
 from worker.runtime_log import RecentLog
-from worker.settings import Settings
+from worker.settings.model import Settings
 from worker.version import __version__
 
 # Pages know the runner's health by how it begins.

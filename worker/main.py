@@ -18,8 +18,8 @@ from worker.attempt.isolating import check_root, check_secrets, check_strangers,
 from worker.children.hardening import hide_from_children
 from worker.clock import Clock
 from worker.cloud.proof import watch_clouds
-from worker.dispatch import dispatcher_for
 from worker.dispatch.base import Dispatcher
+from worker.dispatch.choose import dispatcher_for
 from worker.enums import CancelKind, WorkerStatus
 from worker.errors import ExitCode, Fatal, WorkerError
 from worker.finder import HOW_TO_GET_ONE, EngineFinder
@@ -36,7 +36,7 @@ from worker.runtime_log import RecentLog, configure_logging, get_logger
 from worker.session.credentials import Credentials
 from worker.session.identity import RunnerIdentity, take_identity
 from worker.session.session import RunnerSession
-from worker.settings import Settings
+from worker.settings.model import Settings
 from worker.signals import ignore_more
 from worker.statebackend.journal import take_seal
 from worker.task_protection import TaskProtection

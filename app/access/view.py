@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypedDict
 
-from app.ui.view import ROLE_WORDS, Row
+from app.ui.view import ROLE_WORDS, Row, read
 
 # The members of a large organisation are under Settings; a page shows those with most rights.
 MOST_MEMBERS = 30
@@ -37,15 +37,14 @@ def build_rows(answer: Sequence[Row], path: str) -> tuple[list[AccessRow], int]:
 
 
 def _row(row: Row, path: str) -> AccessRow:
-    return {
-        "id": str(row["id"] or f"{row['kind']}:{row['subject_id']}"),
-        "kind": str(row["kind"]),
-        "name": str(row["name"]),
-        "about": _about(str(row["kind"]), int(row["members"] or 0)),
-        "role": role_name(str(row["role"])),
-        "path": str(row["path"]),
-        "is_here": bool(row["id"]) and row["path"] == path,
-    }
+    return read(
+        AccessRow,
+        row,
+        id=row["id"] or f"{row['kind']}:{row['subject_id']}",
+        about=_about(row["kind"], row["members"] or 0),
+        role=role_name(row["role"]),
+        is_here=bool(row["id"]) and row["path"] == path,
+    )
 
 
 def _about(kind: str, members: int) -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.events.state import PAGE_SIZE, EventsState
+from app.events.state import EventsState
 from app.events.view import KINDS, NAMES, SPANS, EventRow
 from app.frame.layout import FIGURES, Route, head, page, whole_tabs
 from app.ui.controls import choice, export_menu, icon, page_link, segments, small_button
@@ -13,29 +13,29 @@ from app.ui.panel import empty, or_problem
 from app.ui.resource import Column, moment, waiting_table
 from app.ui.table import search_box, show_all, turns
 
+Chosen = EventsState.choices
+
 
 def _subject() -> rx.Component:
     """Show that the address names one runner or job, and link back to all."""
     chip = small_button(
-        rx.cond(EventsState.job != "any", "One job", "One runner"),
+        rx.cond(Chosen.job != "any", "One job", "One runner"),
         icon("x"),
         on_click=EventsState.any_subject,
         radius="full",
         aria_label="Events of all runners and jobs",
     )
-    return rx.cond((EventsState.runner != "any") | (EventsState.job != "any"), chip)
+    return rx.cond((Chosen.runner != "any") | (Chosen.job != "any"), chip)
 
 
 def _bar() -> rx.Component:
     words = sorted(((key, said.capitalize()) for key, said in NAMES.items()), key=lambda each: each[1])
     names, spans = {"any": "Any event", **dict(words)}, {key: said for key, (said, _) in SPANS.items()}
-    search = search_box(
-        "event-search", "Search events", EventsState.search_for, EventsState.clear, value=EventsState.search
-    )
+    search = search_box("event-search", "Search events", EventsState.search_for, EventsState.clear, value=Chosen.search)
     return rx.el.div(
-        segments("Events of", KINDS, value=EventsState.kind, on_change=EventsState.choose_kind),
-        choice("Event", names, value=EventsState.event, on_change=EventsState.choose_event, width=None),
-        choice("Time", spans, value=EventsState.span, on_change=EventsState.choose_span, width=None),
+        segments("Events of", KINDS, value=Chosen.kind, on_change=EventsState.choose_kind),
+        choice("Event", names, value=Chosen.event, on_change=EventsState.choose_event, width=None),
+        choice("Time", spans, value=Chosen.span, on_change=EventsState.choose_span, width=None),
         _subject(),
         rx.el.span(class_name="grow hide-s"),
         search,
@@ -72,12 +72,12 @@ def _mark(event: rx.Var[EventRow]) -> dict[str, Any]:
 
 
 def _foot() -> rx.Component:
-    first = EventsState.page_number * PAGE_SIZE + 1
-    last = EventsState.page_number * PAGE_SIZE + EventsState.rows.length()
+    first = EventsState.page_number * EventsState.PAGE_SIZE + 1
+    last = first - 1 + EventsState.rows.length()
     return rx.el.div(
         rx.el.span(f"{first}–{last}, newest first", class_name="num"),
         rx.el.span(class_name="grow"),
-        turns("Newer", "Older", EventsState.turn_page, is_first=first <= 1, is_last=~EventsState.has_more),
+        turns("Newer", "Older", EventsState.turn_page, is_first=first <= 1, is_last=last >= EventsState.total),
         class_name="ry-foot",
     )
 

@@ -47,7 +47,6 @@ class EventRow(TypedDict):
     key: str
     name: str
     at: str
-    icon: str
     words: str
     reason: str
     who: str
@@ -60,13 +59,12 @@ class EventRow(TypedDict):
 def build(row: Row) -> EventRow:
     """Put an event into words, with where it leads."""
     name, is_job = str(row["event"]), row["kind"] == "job"
-    icon, said = (JOB_EVENTS if is_job else RUNNER_EVENTS).get(name, ("info", name.replace("_", " ").capitalize()))
+    _, said = (JOB_EVENTS if is_job else RUNNER_EVENTS).get(name, ("info", name.replace("_", " ").capitalize()))
     worker, reason = str(row.get("worker_id") or ""), str(row.get("reason") or "").removeprefix(f"{said} ")
     return {
         "key": f"{row['kind']}-{row['id']}",
         "name": name,
         "at": str(row["at"]),
-        "icon": icon,
         "words": capitalised(said),
         "reason": reason_words(name, reason, str(row.get("actor"))) if is_job else say_reason(reason),
         "who": actor_words(row.get("actor")),

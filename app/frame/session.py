@@ -149,12 +149,8 @@ class SessionState(Sparing, rx.State):
     outdated_by_job: int = 0
     latest_version: str = ""
 
-    def _sid(self) -> str:
-        """Return the session id in the cookie of the tab's connection."""
-        return read_sid(self.router.headers.cookie or "")
-
     async def _session(self) -> BrowserSession | None:
-        sid = self._sid()
+        sid = read_sid(self.router.headers.cookie or "")
         return await runtime().authorized.sessions.get(sid) if sid else None
 
     async def _must_session(self) -> BrowserSession:
@@ -179,7 +175,8 @@ class SessionState(Sparing, rx.State):
         chosen = chosen or next((o for o in organisations if o.id == last), None)
         chosen = chosen or next(iter(organisations), None)
         if chosen is None:
-            self._clear_org()
+            self.org_id = self.org_slug = self.org_name = self.org_initials = self.role = ""
+            self.can_operate = self.can_admin = self.can_decide = self.can_run = self.can_write = False
             raise NotThere("You are not in an organisation yet.", "Create one, or ask for an invitation.")
         await self._choose(session, chosen)
         if is_foreign:
@@ -206,10 +203,6 @@ class SessionState(Sparing, rx.State):
         asked = path and not self.can_admin
         session = await self._must_session()
         self._assign("verbs", await runtime().authorized.rpc(session, "my_verbs", args) if asked else [])
-
-    def _clear_org(self) -> None:
-        self.org_id = self.org_slug = self.org_name = self.org_initials = self.role = ""
-        self.can_operate = self.can_admin = self.can_decide = self.can_run = self.can_write = False
 
     def _show_link(self, store: OrgStore) -> None:
         """Show how changes arrive, and the counts beside the menu entries."""

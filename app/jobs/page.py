@@ -45,7 +45,7 @@ def _views() -> rx.Component:
         _segment("All", "all", JobsState.all_count),
         _segment("Active", "active", JobsState.active_count),
         _segment("Finished", "finished"),
-        value=JobsState.view,
+        value=JobsState.choices.view,
         on_change=JobsState.show_view,
         aria_label="Show",
     )
@@ -67,7 +67,9 @@ def _chips() -> rx.Component:
     """Name the runner whose jobs these are, when the address does; a runner is found by the search as well."""
     runner = _chip("runner-chip", "Runner", JobsState.runner_name, JobsState.any_runner, "Jobs of all runners")
     changed = _chip("set-chip", "Group run", "plans with changes", JobsState.any_set, "Jobs of all group runs")
-    return rx.fragment(rx.cond(JobsState.runner_name != "", runner), rx.cond(JobsState.changed != "any", changed))
+    return rx.fragment(
+        rx.cond(JobsState.runner_name != "", runner), rx.cond(JobsState.choices.changed != "any", changed)
+    )
 
 
 def _csv() -> rx.Component:
@@ -83,8 +85,8 @@ def _csv() -> rx.Component:
 def _selects() -> list[rx.Component]:
     statuses, types = {"any": "Any status", **STATUS_WORDS}, {"any": "Any type", **TYPE_WORDS}
     return [
-        choice("Status", statuses, width=None, value=JobsState.status, on_change=JobsState.choose_status),
-        choice("Type", types, width=None, value=JobsState.type, on_change=JobsState.choose_type),
+        choice("Status", statuses, width=None, value=JobsState.choices.status, on_change=JobsState.choose_status),
+        choice("Type", types, width=None, value=JobsState.choices.type, on_change=JobsState.choose_type),
         _chips(),
     ]
 
@@ -135,7 +137,7 @@ def _nothing() -> rx.Component:
     hidden = empty(
         "search-x", "No jobs match", "Others are hidden by the filter or the search.", clear, test_id="no-jobs-match"
     )
-    return rx.cond(JobsState.is_filtered, rx.cond(JobsState.view == "needs", calm, hidden), none_yet)
+    return rx.cond(JobsState.is_filtered, rx.cond(JobsState.choices.view == "needs", calm, hidden), none_yet)
 
 
 def _panel() -> rx.Component:
@@ -151,7 +153,11 @@ def _panel() -> rx.Component:
 
 def jobs() -> rx.Component:
     search = search_box(
-        "job-search", "Search job, module or runner", JobsState.search_for, JobsState.clear, value=JobsState.search
+        "job-search",
+        "Search job, module or runner",
+        JobsState.search_for,
+        JobsState.clear,
+        value=JobsState.choices.search,
     )
     return page(
         head("Jobs", "Past, running and queued jobs.", _csv(), _new_job()),

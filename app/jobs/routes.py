@@ -25,22 +25,9 @@ MOST_EVENTS = 5000
 PAGE = 200
 MOST = 10_000
 COLUMNS = (
-    "number",
-    "type",
-    "status",
-    "module_path",
-    "target_name",
-    "worker_name",
-    "instance_name",
-    "attempt",
-    "created_by_label",
-    "created_at",
-    "queued_at",
-    "claimed_at",
-    "started_at",
-    "finished_at",
-    "error",
-)
+    "number", "type", "status", "module_path", "target_name", "worker_name", "instance_name", "attempt", "created_by_label",
+    "created_at", "queued_at", "claimed_at", "started_at", "finished_at", "error",
+)  # fmt: skip
 
 
 def build_routes(runtime: Runtime) -> list[BaseRoute]:

@@ -6,17 +6,10 @@ import reflex as rx
 
 from app.frame.layout import Route, page
 from app.live.page import LivePage
-from app.ui.controls import within
+from app.ui.controls import INSIDE, within
 from app.ui.panel import failed
 
-# Pages that have moved.
-MOVED = {
-    "/dashboard/settings/triggers": "/dashboard/jobs/schedules",
-    "/dashboard/settings/updates": "/dashboard/runners/versions",
-    "/dashboard/settings/releases": "/dashboard/runners/versions",
-    "/dashboard/settings/variables": "/dashboard/modules/variables",
-    "/dashboard": "/dashboard/runners",
-}
+HOME = "/dashboard/runners"
 
 
 class LeadOnState(LivePage, rx.State):
@@ -26,8 +19,8 @@ class LeadOnState(LivePage, rx.State):
         who, url = await self._who(), self.router.url
         await who._begin()
         query = urlencode({name: text for name, text in url.query_parameters.items() if name != "org"}, safe="/")
-        old = url.path.rstrip("/")
-        path = within(who.org_slug, MOVED.get(old, old))
+        asked = url.path.rstrip("/")
+        path = within(who.org_slug, HOME if asked == INSIDE else asked)
         # A link to a line of a log has it after the #.
         return rx.redirect(urlunsplit(("", "", path, query, url.fragment)), replace=True)
 

@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.layout import say_in_address
 from app.frame.session import AppState, sign_in_again
 from app.live.patches import NO_FLASHES, draw, tint
 from app.project.errors import AppError, NotThere, SignedOut, Unreachable
@@ -167,6 +168,51 @@ class LivePage(AppState, mixin=True):
         store = await runtime().hub.open(who.org_id, session)
         await runtime().hub.renew(self.router.session.client_token, session)
         await self._show(store, EVERYTHING)
+
+
+class Filtered(LivePage, mixin=True):
+    """A list that the reader's `choices` narrow, which the address has as well; it is shown a page at a time."""
+
+    ADDRESS: ClassVar[str]
+    PAGE_SIZE: ClassVar[int] = 50
+
+    total: int = 0
+    page_number: int = 0
+    is_filtered: bool = False
+
+    def _query(self) -> LiveQuery:
+        """Ask for the page that was chosen."""
+        raise NotImplementedError
+
+    def _take(self, chosen: Any) -> None:
+        self._assign("choices", chosen)
+        self._assign("is_filtered", not chosen.is_open)
+        self.page_number = 0
+
+    async def _choose(self, name: str, value: str) -> rx.event.EventSpec | None:
+        held = self.get_value("choices")
+        chosen = held.with_choice(name, value)
+        return None if chosen == held else await self._change(chosen)
+
+    async def _change(self, chosen: Any) -> rx.event.EventSpec:
+        """Show what was chosen: the choices, the rows and the address change together."""
+        self._take(chosen)
+        await self._turn()
+        return say_in_address(self.ADDRESS, chosen.address())
+
+    async def _turn(self) -> None:
+        await self._ask(self._query())
+        await LivePage._again(self)
+
+    @rx.event
+    async def clear(self) -> rx.event.EventSpec:
+        return await self._change(type(self.get_value("choices"))())
+
+    @rx.event
+    async def turn_page(self, step: int) -> None:
+        last = max(0, self.total - 1) // self.PAGE_SIZE
+        self.page_number = min(last, max(0, self.page_number + (1 if step > 0 else -1)))
+        await self._turn()
 
 
 class LogPages(LivePage, mixin=True):

@@ -1,8 +1,9 @@
 """Asks the live queries of one organisation: once for everybody, again when they are old, and never more than a few at a time."""
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import structlog
 
@@ -14,21 +15,41 @@ from app.project.store import Link, OrgStore, version_of
 
 AT_ONCE = 4
 RETRY_SECONDS = 2.0
+# In a storm of changes tabs always wait for something.
+CALM_SECONDS = 0.15
 
 log = structlog.get_logger(__name__)
 
 Member = Callable[[], Awaitable[BrowserSession | None]]
 
 
+class Turns:
+    """Has the feeds of an organisation ask a few things at a time, and not while tabs wait for what is known already."""
+
+    def __init__(self, calm: asyncio.Event) -> None:
+        """`calm` is set while no tab waits to be shown something."""
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self._calm = calm
+
+    @contextlib.asynccontextmanager
+    async def take(self) -> AsyncIterator[None]:
+        """Wait for a turn, and have it."""
+        async with self._places:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CALM_SECONDS):
+                    await self._calm.wait()
+            yield
+
+
 class Asker:
     """Keeps the answers of an organisation's live queries true while its feed runs."""
 
-    def __init__(self, store: OrgStore, authorized: AuthorizedClient, member: Member) -> None:
+    def __init__(self, store: OrgStore, authorized: AuthorizedClient, member: Member, turns: Turns) -> None:
         """Ask on behalf of the member that `member` names, when nobody in particular asks."""
         self._store = store
         self._authorized = authorized
         self._member = member
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._turns = turns
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -99,7 +120,7 @@ class Asker:
     async def _is_answered(self, held: Held, session: BrowserSession) -> bool:
         """Ask again; what was not answered stays old."""
         try:
-            async with self._turns, held.lock:
+            async with self._turns.take(), held.lock:
                 await self._ask(held, session)
         except AppError as error:
             log.info("live_query_not_answered", function=held.query.function, reason=error.message)

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from app.project.asker import Asker, Member
+from app.project.asker import Asker, Member, Turns
 from app.project.authorized_client import AuthorizedClient
 from app.project.errors import AppError, SignedOut
 from app.project.models import BrowserSession, Row
@@ -48,15 +48,17 @@ class OrgFeed:
     """The supervisor of one organisation's channel."""
 
     def __init__(
-        self, store: OrgStore, authorized: AuthorizedClient, realtime: RealtimeClient, member: Member, is_wanted: Wanted
-    ) -> None:
+        self, store: OrgStore, authorized: AuthorizedClient, realtime: RealtimeClient, member: Member,
+        is_wanted: Wanted, turns: Turns,
+    ) -> None:  # fmt: skip
         """Watch on behalf of whichever signed-in member `member` names; `is_wanted` returns whether a topic has viewers."""
         self.store = store
         self._authorized = authorized
         self._realtime = realtime
         self._member = member
         self._is_wanted = is_wanted
-        self.asker = Asker(store, authorized, member)
+        self._turns = turns
+        self.asker = Asker(store, authorized, member, turns)
         self._needed = COLUMNS_NEEDED
         self._doubts = 0
         self._nudged = asyncio.Event()
@@ -265,8 +267,10 @@ class OrgFeed:
             session = await self._member()
             if session is not None:
                 with contextlib.suppress(AppError):
-                    await self.load_overview(session)
-                    await self.load_facets(session)
+                    async with self._turns.take():
+                        await self.load_overview(session)
+                    async with self._turns.take():
+                        await self.load_facets(session)
                     if self._is_wanted("figures"):
                         await self.load_figures(session)
             await asyncio.sleep(HURRY_SECONDS)

@@ -5,7 +5,9 @@ import contextlib
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from weakref import WeakValueDictionary
 
+from app.project.asker import Turns
 from app.project.authorized_client import AuthorizedClient
 from app.project.errors import SignedOut, Unreachable
 from app.project.feed import OrgFeed
@@ -75,6 +77,9 @@ class TabHub:
         self._open: dict[str, _Open] = {}
         self._pending = _Pending()
         self._wake = asyncio.Event()
+        # No tab waits to be shown something.
+        self._calm = asyncio.Event()
+        self._turns: WeakValueDictionary[str, Turns] = WeakValueDictionary()
         self._opening = asyncio.Lock()
 
     def enter(self, view: View) -> None:
@@ -150,8 +155,14 @@ class TabHub:
         store = OrgStore(org_id)
         # A socket joins a topic once, as one member: feeds of parts of an organisation have sockets of their own.
         realtime = self._realtime if room == org_id else self._realtime.another()
+        turns = self._turns.setdefault(org_id, Turns(self._calm))
         feed = OrgFeed(
-            store, self.authorized, realtime, lambda: self.member(room), lambda topic: self._is_wanted(room, topic)
+            store,
+            self.authorized,
+            realtime,
+            lambda: self.member(room),
+            lambda topic: self._is_wanted(room, topic),
+            turns,
         )
         store.listen(lambda table, row_id: self._note(room, table, row_id))
         task = asyncio.create_task(feed.run(), name=f"feed:{room}")
@@ -200,6 +211,7 @@ class TabHub:
 
     def _note(self, room: str, table: str, row_id: str) -> None:
         self._pending.add(room, table, row_id)
+        self._calm.clear()
         self._wake.set()
 
     async def member(self, room: str) -> BrowserSession | None:
@@ -221,8 +233,9 @@ class TabHub:
         return stale
 
     async def changes(self) -> dict[str, Changed]:
-        """Wait for changes and take all that there are, by feed."""
+        """Wait for changes and take all that there are, by feed; called when all earlier ones are shown, unless there are more."""
         if not self._wake.is_set():
+            self._calm.set()
             await self._wake.wait()
             # One statement often changes several rows: long enough for them to arrive, too short to be felt.
             await asyncio.sleep(SETTLE_SECONDS)

@@ -8,15 +8,18 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import structlog
+from pydantic import Field, TypeAdapter
 from realtime import (
     AsyncRealtimeChannel,
     AsyncRealtimeClient,
     RealtimePostgresChangesListenEvent,
     RealtimeSubscribeStates,
 )
+from realtime._async import client as library
+from realtime.message import ServerMessage
 
 from app.project.settings import Settings
 from supabase import AsyncClient, AsyncClientOptions
@@ -28,6 +31,9 @@ INBOX_SIZE = 20_000
 _UNREADABLE = (KeyError, TypeError, AttributeError, ValueError)
 
 log = structlog.get_logger(__name__)
+
+# The library would try one kind of message after the other until one fits: a millisecond for each change and feed.
+library.ServerMessageAdapter = TypeAdapter(Annotated[ServerMessage, Field(discriminator="event")])  # type: ignore[attr-defined]
 
 
 class ChannelBroken(Exception):

@@ -16,11 +16,6 @@ class Choices:
     FORMS: ClassVar[Mapping[str, str]]
 
     @classmethod
-    def of(cls, state: Any) -> Self:
-        """Read them from the vars of a page's state."""
-        return cls(**{each.name: getattr(state, each.name) for each in fields(cls)})
-
-    @classmethod
     def read(cls, parameters: Mapping[str, Any]) -> Self:
         """Read them from an address; what is not on offer is left out."""
         chosen = cls()

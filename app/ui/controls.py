@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import reflex as rx
@@ -17,6 +17,11 @@ def icon(name: str, size: str = "s", **props: object) -> rx.Component:
     """Draw an icon that decorates the word beside it: sizes are '', 's', 'xs' and 'l'."""
     classes = f"ry-i {size} {props.pop('class_name', '')}".strip()
     return rx.icon(name, class_name=classes, aria_hidden="true", **props)
+
+
+def known_icon(name: Any, names: Iterable[str], otherwise: str) -> rx.Component:
+    """One of these icons, whose name only the browser knows."""
+    return rx.match(name, *[(each, icon(each)) for each in sorted(set(names))], icon(otherwise))
 
 
 def organisation_in(path: str) -> str:

@@ -27,7 +27,7 @@ from worker.running.table import JobTable
 from worker.session.credentials import Credentials
 from worker.session.identity import RunnerIdentity
 from worker.session.session import RunnerSession
-from worker.settings import load_settings
+from worker.settings.load import load_settings
 
 OTHERS = 200
 WATCH_SECONDS = 15.0

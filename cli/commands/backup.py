@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from cli.command import new_app
+from cli.command import new_app, read_text
 from cli.commands.local import stack_control
-from cli.errors import Missing, Usage
+from cli.errors import Usage
 
 app = new_app("The embedded stack in one encrypted file.")
 VARIABLE = "RUNYARD_BACKUP_PASSPHRASE"
@@ -46,10 +46,7 @@ def restore(
 
 def _passphrase(file: Path | None, *, is_new: bool) -> str:
     if file is not None:
-        try:
-            return file.read_text(encoding="utf-8").split("\n", 1)[0]
-        except OSError as error:
-            raise Missing(f"{file} cannot be read: {error.strerror}.") from error
+        return read_text(file).split("\n", 1)[0]
     given = os.environ.get(VARIABLE, "")
     if given or sys.stdin.isatty():
         return given or str(typer.prompt("Passphrase", hide_input=True, confirmation_prompt=is_new))

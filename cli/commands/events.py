@@ -1,18 +1,15 @@
 """`runyard events`: what happened to runners and jobs, searched."""
 
-import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from cli.command import Here, command, new_app, one_of
-from cli.errors import Usage
+from cli.command import Here, command, moment, new_app, one_of
 
 app = new_app("What happened to runners and jobs.")
 COLUMNS = ("at", "kind", "event", "job_number", "module_path", "worker_name", "actor", "reason")
 KINDS = ("job", "runner")
-UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 PAGE = 200
 
 
@@ -29,22 +26,12 @@ def events(
     limit: Annotated[int, Option("--limit", min=1, max=10_000, help="How many of the newest.")] = 50,
 ) -> None:
     """List what happened to runners and jobs, newest first; with --json for programs."""
-    filters: dict[str, Any] = {"since": moment(since)}
+    filters: dict[str, Any] = {"since": moment(since, is_ahead=False)}
     filters |= {"kind": [one_of(kind, KINDS, 'There are no events of "{}".')]} if kind is not None else {}
     filters |= {"event": event} if event else {}
     filters |= {"worker_id": here.org.runner(runner)["id"]} if runner else {}
     filters |= {"job": str(here.org.job(job)["number"])} if job else {}
     # New events would push others from one page to the next.
-    filters["until"] = moment(until) if until else datetime.now(UTC).isoformat()
+    filters["until"] = moment(until, is_ahead=False) if until else datetime.now(UTC).isoformat()
     rows = here.api.listed("list_events", PAGE, limit, org=here.org.id, search=search, filters=filters)
     here.printer.rows(rows, COLUMNS, "Nothing has happened in this time.")
-
-
-def moment(text: str, now: datetime | None = None) -> str:
-    """A time as it is written, or so long ago."""
-    if found := re.fullmatch(r"(\d{1,5})([mhd])", text):
-        return ((now or datetime.now(UTC)) - timedelta(**{UNITS[found[2]]: int(found[1])})).isoformat()
-    try:
-        return datetime.fromisoformat(text).isoformat()
-    except ValueError:
-        raise Usage(f'"{text}" is not a time.', "Write it as 30m, 24h, 7d or 2026-11-15T12:00Z.") from None

@@ -103,18 +103,9 @@ def status(
     """List the repositories; of one, its modules with the commits that were seen and applied."""
     if repository:
         columns = (
-            "path",
-            "is_on",
-            "branch",
-            "folder",
-            "watched",
-            "apply",
-            "apply_from",
-            "seen_commit",
-            "applied_commit",
-            "commits_ahead",
-            "problem",
-        )
+            "path", "is_on", "branch", "folder", "watched", "apply", "apply_from", "seen_commit", "applied_commit",
+            "commits_ahead", "problem",
+        )  # fmt: skip
         modules = [_short(module) for module in find(here, repository)["modules"]]
         here.printer.rows(modules, columns, "No module uses this repository.")
         return

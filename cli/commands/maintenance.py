@@ -1,19 +1,15 @@
 """`runyard maintenance`: for a while no runner takes a job."""
 
-import re
-from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from cli.command import Here, command, new_app
-from cli.errors import Usage
+from cli.command import Here, command, moment, new_app
 
 app = new_app(
     "Keep an organisation's jobs waiting for a while, or those of all with the secret key; running jobs finish."
 )
 Installation = Annotated[bool, Option("--installation", help="For every organisation, with SUPABASE_SECRET_KEY.")]
-UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
 @command(app, "show", calls=("maintenance",), page="Settings → General")
@@ -30,7 +26,7 @@ def start(
     installation: Installation = False,
 ) -> None:
     """Let jobs wait until then."""
-    _set(here, _until(how_long), reason, installation)
+    _set(here, moment(how_long, is_ahead=True), reason, installation)
 
 
 @command(app, "end", calls=("set_maintenance", "set_installation_maintenance"), page="Settings → General")
@@ -45,15 +41,6 @@ def _set(here: Here, until: str | None, reason: str | None, is_for_all: bool) ->
     else:
         after = here.api.call("set_maintenance", org=here.org.id, until=until, reason=reason)
     here.printer.result(after["maintenance"], _sentence)
-
-
-def _until(text: str) -> str:
-    if span := re.fullmatch(r"(\d{1,4})([mhd])", text):
-        return (datetime.now(UTC) + timedelta(**{UNITS[span[2]]: int(span[1])})).isoformat()
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC).isoformat()
-    except ValueError as error:
-        raise Usage(f'"{text}" is not a time.', "Write 30m, 2h, 1d or 2030-01-31T08:00Z.") from error
 
 
 def _sentence(now: dict[str, Any] | None) -> str:

@@ -13,7 +13,6 @@ from typer import Argument, Option
 
 from cli.client.organization import Row
 from cli.command import Here, ModuleName, Yes, command, new_app, pairs
-from cli.commands import state
 from cli.errors import CommandError, NotFound, Usage
 from cli.jobs.waiting import follow
 from cli.modules import bringing
@@ -24,8 +23,6 @@ from cli.output import say
 from wire.cloud_block import cloud_block, host_block
 
 app = new_app("Modules, their files and outputs.")
-# Its former place; `runyard state` is the one that people are shown.
-app.add_typer(state.app, name="state", hidden=True)
 
 Places = Annotated[
     list[str],

@@ -71,7 +71,9 @@ class PartRunner:
             if self._task.done():
                 await self._task
             if self.ends >= ENDS_AT_START or time.monotonic() > deadline:
-                raise self._not_started()
+                name = self.part.name
+                message = f"{name} did not start. The end of {self.journal.path(name)}:"
+                raise Unhealthy(f"{message}\n{self.journal.tail(name)}")
             await asyncio.sleep(0.05)
 
     async def stop(self) -> None:
@@ -199,10 +201,6 @@ class PartRunner:
         if self.process is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
-
-    def _not_started(self) -> Unhealthy:
-        message = f"{self.part.name} did not start. The end of {self.journal.path(self.part.name)}:"
-        return Unhealthy(f"{message}\n{self.journal.tail(self.part.name)}")
 
 
 def _ending(code: int) -> str:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from cli.launcher.demo import Demo, prepare_demo
+from cli.launcher.demo.prepare import Demo, prepare_demo
 from cli.launcher.journal import Journal
 from cli.launcher.notifier import POLL_EVERY_SECONDS, Notifier
 from cli.launcher.parts import dashboard_part, functions_part, gateway_part, postgres_part

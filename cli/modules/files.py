@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.client.organization import Organization, Row
+from cli.command import read_text
 from cli.errors import CommandError, Missing
 
 # The columns that a person decides; the database maintains the others.
@@ -95,12 +96,7 @@ def read_files(places: list[Path]) -> list[dict[str, Any]]:
         files = sorted(place.rglob("*.toml")) if place.is_dir() else [place]
         if not files:
             raise Missing(f"There is no *.toml in {place}.")
-        for file in files:
-            try:
-                text = file.read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                raise Missing(f"{file} cannot be read: {error}") from error
-            documents.append(read_document(text, str(file)))
+        documents += [read_document(read_text(file), str(file)) for file in files]
     return documents
 
 

@@ -20,6 +20,7 @@ from stack.realtime.subscriptions import Member, Subscription, Subscriptions
 XID_SPAN = 1 << 32
 FIRST_WAIT_SECONDS = 0.0005
 LONGEST_WAIT_SECONDS = 0.05
+VIEWERS_AT_ONCE = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,6 @@ async def visible_rows(
     connection: AsyncConnection, table: Table, keys: Sequence[Key], viewers: Sequence[ApiCaller]
 ) -> tuple[Seen, str]:
     """Pairs of viewer and key that the table's policies let through now, and the snapshot for which this is true."""
-    viewers = sorted(viewers, key=lambda viewer: viewer.role)  # a plan is valid for one role at a time
     query = _positions_query(connection, table)
     try:
         return await _ask(connection, query, keys, viewers)
@@ -160,6 +160,7 @@ def _positions_query(connection: AsyncConnection, table: Table) -> str:
 
 
 Candidates = list[tuple[Change, list[Subscription]]]
+Views = dict[tuple[int, str], RoleView]
 
 
 class ChangeFanout:
@@ -176,12 +177,21 @@ class ChangeFanout:
         self._max_record_bytes = max_record_bytes
 
     async def deliver(self, changes: list[Change]) -> None:
-        """Send a batch in its order to anyone who may see it."""
+        """Send a batch in its order to anyone who may see it: a few viewers have it while PostgreSQL decides about the next."""
         candidates = [
             (change, [item for item in self._subscriptions.interested(*_address(change)) if item.wants(change)])
             for change in changes
         ]
         views = await self._views(candidates)
+        viewers = list({item.identity: None for _, subscriptions in candidates for item in subscriptions})
+        # A plan is valid for one role at a time.
+        viewers.sort(key=lambda viewer: viewer.role)
+        for first in range(0, len(viewers), VIEWERS_AT_ONCE):
+            few = frozenset(viewers[first : first + VIEWERS_AT_ONCE])
+            theirs = [(change, [item for item in items if item.identity in few]) for change, items in candidates]
+            await self._deliver(theirs, views)
+
+    async def _deliver(self, candidates: Candidates, views: Views) -> None:
         xids = {change.begin.xid for change, subscriptions in candidates if subscriptions}
         seen = await self._seen(candidates, views)
         if not self._gate.covers(xids):
@@ -192,14 +202,14 @@ class ChangeFanout:
             allowed = [item for item in subscriptions if self._may_see(change, item, views, seen)]
             self._send(change, allowed, views)
 
-    async def _views(self, candidates: Candidates) -> dict[tuple[int, str], RoleView]:
+    async def _views(self, candidates: Candidates) -> Views:
         views = {}
         for change, subscriptions in candidates:
             for role in {item.identity.role for item in subscriptions}:
                 views[change.table.oid, role] = await self._catalog.view(change.table, role)
         return views
 
-    async def _seen(self, candidates: Candidates, views: dict[tuple[int, str], RoleView]) -> dict[int, Seen]:
+    async def _seen(self, candidates: Candidates, views: Views) -> dict[int, Seen]:
         """Ask once per table about all changed rows and all viewers that its policies concern."""
         keys: dict[int, dict[Key, None]] = defaultdict(dict)
         viewers: dict[int, dict[ApiCaller, None]] = defaultdict(dict)
@@ -222,9 +232,7 @@ class ChangeFanout:
             seen[oid] = found
         return seen
 
-    def _may_see(
-        self, change: Change, item: Subscription, views: dict[tuple[int, str], RoleView], seen: dict[int, Seen]
-    ) -> bool:
+    def _may_see(self, change: Change, item: Subscription, views: Views, seen: dict[int, Seen]) -> bool:
         view = views[change.table.oid, item.identity.role]
         if not view.columns or not view.columns.issuperset(change.table.keys):
             return False  # hosted sends an empty "401", which tells when and how often others' rows change
@@ -234,7 +242,7 @@ class ChangeFanout:
             return True  # told of the error alone
         return (item.identity, change.key) in seen.get(change.table.oid, ())
 
-    def _send(self, change: Change, allowed: list[Subscription], views: dict[tuple[int, str], RoleView]) -> None:
+    def _send(self, change: Change, allowed: list[Subscription], views: Views) -> None:
         """One message for each member carries all of its matching ids."""
         groups: dict[Member, list[Subscription]] = defaultdict(list)
         for item in allowed:

@@ -2,13 +2,11 @@
 
 import logging
 import uuid
-from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection
 
 from stack.auth.tokens import ApiCaller
 from stack.realtime.database import QUERIES, Database
@@ -29,7 +27,7 @@ class Asker:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """For `become_user`."""
+        """For `may_read`."""
         return {
             "role": self.identity.role,
             "topic": self.topic,
@@ -48,13 +46,9 @@ class Authorizer:
     async def may_read(self, asker: Asker) -> bool:
         """Whether the user sees a broadcast that is put into the topic and taken back."""
         try:
-            async with self._rolled_back() as connection:
-                await connection.execute(QUERIES["become_service"])
-                probe = await (await connection.execute(QUERIES["insert_probe"], asker.parameters)).fetchone()
-                assert probe is not None
-                await connection.execute(QUERIES["become_user"], asker.parameters)
-                found = await connection.execute(QUERIES["read_probe"], {"topic": asker.topic, "id": probe[0]})
-                return await found.fetchone() is not None
+            async with self._database.connection() as connection:
+                answer = await connection.execute(QUERIES["may_read"], asker.parameters, prepare=True)
+                return (await answer.fetchone()) == (True,)
         except psycopg.Error as error:
             _explain(error)
             return False
@@ -73,11 +67,6 @@ class Authorizer:
         """Whether Auth still has the session that a person's token was made for; other tokens name none."""
         session = identity.session
         return session is None or not await self.ended_sessions([session])
-
-    @asynccontextmanager
-    async def _rolled_back(self) -> AsyncIterator[AsyncConnection]:
-        async with self._database.connection() as connection, connection.transaction(force_rollback=True):
-            yield connection
 
 
 def _uuid(text: str) -> uuid.UUID:

@@ -20,7 +20,7 @@ from tests.support.webhooks import gitea, push_body
 
 pytestmark = pytest.mark.timeout(900)
 GIT = "/dashboard/settings/git"
-TRIGGERS = "/dashboard/settings/triggers"
+TRIGGERS = "/dashboard/jobs/schedules"
 URL = "https://git.example.com/infra/edge.git"
 REPOSITORY = "git.example.com/infra/edge"
 SEALED = "s1." + "x" * 60

@@ -145,6 +145,6 @@ def test_a_change_its_deliveries_and_triggers_run_nothing(product: Product, open
     shows_safely(page, deliveries)
     deliveries.get_by_role("link", name="Pull request #7").first.click()
     shows_safely(page, page.get_by_role("heading", level=1), page.locator(".ry-facts"))
-    page.goto("/dashboard/settings/triggers")
+    page.goto("/dashboard/jobs/schedules")
     expect(page.locator("tr[data-row]").first).to_be_visible()
     assert page.evaluate(INJECTED) == []

@@ -39,7 +39,7 @@ def test_a_secret_of_the_form_is_opened_by_a_runner_alone(
     page = context.new_page()
     seen = record_traffic(page)
     for kind, variable in (("Input", "password"), ("Environment", "TOKEN")):
-        page.goto(f"/dashboard/settings/variables?path={path}")
+        page.goto(f"/dashboard/modules/variables?path={path}")
         page.get_by_role("button", name="Add variable").click()
         dialog = page.get_by_role("dialog")
         dialog.get_by_label("Name").fill(variable)

@@ -72,7 +72,7 @@ def test_a_module_shows_its_variables_and_a_new_value_hides_the_inherited_one(
     page.goto("/dashboard/modules/variables?path=given/next")
     expect(page.locator("tr[data-row=region]")).to_contain_text('"eu-west-1"')
     expect(page.locator("tr[data-row=region]")).to_contain_text("given")
-    page.goto("/dashboard/settings/variables?path=given/one")
+    page.goto("/dashboard/modules/variables?path=given/one")
 
     page.get_by_role("button", name="More actions for region").click()
     page.get_by_role("menuitem", name="Remove").click()
@@ -93,7 +93,7 @@ def test_a_value_is_edited_live_and_a_token_is_warned_about(
 ) -> None:
     make_module(product, owner, "given/two", inputs={"size": 3})
     page = open_as(owner)
-    page.goto("/dashboard/settings/variables?path=given/two")
+    page.goto("/dashboard/modules/variables?path=given/two")
     size = page.locator("tr[data-row=size]")
     expect(size).to_contain_text("3")
     put(product, owner, "given/two", "size", 4)
@@ -109,7 +109,7 @@ def test_a_value_is_edited_live_and_a_token_is_warned_about(
     expect(page.get_by_role("heading", name="given", exact=True)).to_be_visible()
     expect(size).to_have_count(0)
     make_old(product, owner, "size")
-    page.goto("/dashboard/settings/variables")
+    page.goto("/dashboard/modules/variables")
     unused = page.get_by_role("region", name="Unused variables")
     expect(unused).to_contain_text("given/two")
 
@@ -150,7 +150,7 @@ def test_a_secret_is_sealed_in_the_browser_and_only_the_runners_key_opens_it(
     file = tmp_path / "sealing.key"
     page = open_as(owner)
     seen = record_traffic(page)
-    page.goto("/dashboard/settings/variables?path=given/three")
+    page.goto("/dashboard/modules/variables?path=given/three")
     page.get_by_role("button", name="Add variable").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Name").fill("settings")

@@ -22,7 +22,8 @@ from worker.logs.redactor import KnownSecrets
 from worker.session.credentials import Credentials
 from worker.session.identity import take_identity
 from worker.session.session import RunnerSession
-from worker.settings import Settings, load_settings
+from worker.settings.load import load_settings
+from worker.settings.model import Settings
 
 __all__ = ["bench"]
 

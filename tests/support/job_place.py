@@ -14,8 +14,9 @@ import pytest
 
 from worker.children.child import Child, Command
 from worker.children.isolation import Isolation, find_isolation
-from worker.settings import Settings, load_settings
 from worker.settings.dispatcher import IsolationWay
+from worker.settings.load import load_settings
+from worker.settings.model import Settings
 
 TOKEN = "ryw_the_runners_own_token"
 SANDBOXES = [IsolationWay.BUBBLEWRAP, IsolationWay.NAMESPACES]

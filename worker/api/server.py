@@ -111,11 +111,6 @@ class Server:
         more: dict[str, Any] = {"number": number, "body": body, "written_at": written_at, "reason": why}
         await self._about(ref, Document, "worker_state_keep", **more)
 
-    async def knows_state(self, ref: JobRef, number: int, written_at: str) -> bool:
-        """Check whether an attempt of this runner wrote a state at that time, without showing the state."""
-        more: dict[str, Any] = {"number": number, "body": None, "written_at": written_at}
-        return bool((await self._about(ref, Document, "worker_state_keep", **more)).get("is_known"))
-
     async def state_lock(self, ref: JobRef, lock: Mapping[str, Any]) -> None:
         """Lock the module's state for this attempt; the same lock id may be requested again."""
         await self._about(ref, Document, "worker_state_lock", lock=lock)

@@ -8,7 +8,7 @@ from worker.children.isolation import Isolation
 from worker.files.safe_writer import slug
 from worker.finder import EngineFinder
 from worker.logs.redactor import KnownSecrets
-from worker.settings import Settings
+from worker.settings.model import Settings
 from worker.statebackend.journal import Seal
 from worker.task_protection import TaskProtection
 

@@ -11,8 +11,8 @@ from worker.enums import OPA
 from worker.errors import ExitCode, Fatal
 from worker.finder import EngineFinder
 from worker.runtime_log import get_logger
-from worker.settings import Settings
 from worker.settings.dispatcher import IsolationMode
+from worker.settings.model import Settings
 
 _AS_A_USER = "Start it as a user of its own, as the image and the systemd unit do."
 _ALLOWED = "To let jobs be root nevertheless, set Engine.Isolation.Mode to `off`."

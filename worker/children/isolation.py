@@ -18,9 +18,9 @@ from worker.children.mounts import View
 from worker.children.sandbox.landlock import LEAST_VERSION, version
 from worker.children.sandbox.seccomp import is_supported
 from worker.children.users import COOKIE_VARIABLE, end_processes, give_folder, pick_user, user_of
-from worker.settings import Settings
 from worker.settings.dispatcher import IsolationMode, IsolationWay
 from worker.settings.load import secret_places
+from worker.settings.model import Settings
 
 NONE, OFF, CONTAINER = "none", "off", "container"
 REMEDY = (

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from worker.children.sandbox.namespaces import DEVICES
-from worker.settings import Settings
 from worker.settings.load import secret_places
+from worker.settings.model import Settings
 
 # As merged systems have them these are links into /usr, which stay links.
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store")

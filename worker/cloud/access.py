@@ -5,9 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from botocore.exceptions import ClientError
-
-from worker.cloud.session import Cloud, is_missing, tag_list
+from worker.cloud.session import Cloud, tag_list, unless_missing
 from worker.cloud.target_store import CLUSTER
 from worker.errors import JobFailed
 
@@ -46,12 +44,9 @@ def ensure_secret(cloud: Cloud, token: str) -> str:
 
 def find_secret(cloud: Cloud) -> str:
     """Return the secret's ARN, or nothing when there is none."""
-    try:
+    with unless_missing():
         return str(cloud.client("secretsmanager").describe_secret(SecretId=cloud.target.secret_name)["ARN"])
-    except ClientError as problem:
-        if is_missing(problem):
-            return ""
-        raise
+    return ""
 
 
 def ensure_execution_role(cloud: Cloud, secret_arn: str) -> str:
@@ -114,13 +109,10 @@ def _ensure_role(cloud: Cloud, name: str, rights: list[dict[str, Any]]) -> str:
 def remove_roles(cloud: Cloud) -> None:
     """Delete both roles with their policies; one that no longer exists is not an error."""
     for name in (f"{cloud.target.name}-execution", f"{cloud.target.name}-task"):
-        try:
+        with unless_missing():
             _take_rights(cloud, name)
             cloud.client("iam").delete_role(RoleName=name)
             cloud.say(f"Deleted role {name}")
-        except ClientError as problem:
-            if not is_missing(problem):
-                raise
 
 
 def _take_rights(cloud: Cloud, name: str) -> None:
@@ -145,12 +137,9 @@ def remove_secret(cloud: Cloud) -> None:
 
 def remove_log_group(cloud: Cloud) -> None:
     """Delete the log group; the job logs of the runner are in Runyard and stay there."""
-    try:
+    with unless_missing():
         cloud.client("logs").delete_log_group(logGroupName=cloud.target.log_group)
         cloud.say(f"Deleted log group {cloud.target.log_group}")
-    except ClientError as problem:
-        if not is_missing(problem):
-            raise
 
 
 VPC_CIDR = "10.77.0.0/24"
@@ -262,9 +251,6 @@ def remove_place(cloud: Cloud) -> None:
 
 
 def _delete(cloud: Cloud, kind: str, name: str, act: Any) -> None:
-    try:
+    with unless_missing():
         act()
-    except ClientError as problem:
-        if not is_missing(problem):
-            raise
     cloud.say(f"Deleted {kind} {name}")

@@ -1,6 +1,7 @@
 """The AWS session of one lifecycle job: the runner's own rights, or a role that it assumes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -107,10 +108,15 @@ def refused(what: str, problem: BotoCoreError | ClientError) -> JobFailed:
     return JobFailed(f"{what}: {problem}", code=f"cloud_{code}", hint=hint)
 
 
-def is_missing(problem: ClientError) -> bool:
-    """Return whether AWS reports that the thing does not exist."""
-    code = problem.response["Error"]["Code"]
-    return any(word in code for word in ("NotFound", "NoSuchEntity", "NotActive", "Missing", "InvalidGroup.NotFound"))
+@contextmanager
+def unless_missing() -> Iterator[None]:
+    """Leave out the rest where AWS reports that the thing does not exist."""
+    try:
+        yield
+    except ClientError as problem:
+        code = problem.response["Error"]["Code"]
+        if not any(word in code for word in ("NotFound", "NoSuchEntity", "NotActive", "Missing")):
+            raise
 
 
 def tag_list(tags: dict[str, str], key: str = "Key", value: str = "Value") -> list[dict[str, str]]:

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from worker.api.replies import JobRef
-from worker.settings import Settings
 from worker.settings.base import is_own, is_passed
 from worker.settings.dispatcher import IsolationMode
+from worker.settings.model import Settings
 
 # The executor no longer exists and its exit code is unknown.
 LOST = -1

@@ -3,8 +3,8 @@
 from typing import assert_never
 
 from worker.dispatch.base import Dispatcher
-from worker.settings import Settings
 from worker.settings.dispatcher import DispatcherType
+from worker.settings.model import Settings
 
 
 def dispatcher_for(settings: Settings) -> Dispatcher | None:

@@ -14,8 +14,8 @@ from worker.clock import Clock
 from worker.dispatch.base import COMMAND, ENGINES_LABEL, LOST, Order, whole_environment
 from worker.errors import RunnerUnfit
 from worker.runtime_log import get_logger
-from worker.settings import Settings
 from worker.settings.dispatcher import parse_bytes
+from worker.settings.model import Settings
 
 PULL_SECONDS = 600
 POLL_SECONDS = 2.0

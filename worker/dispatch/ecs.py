@@ -13,8 +13,8 @@ from worker.clock import Clock
 from worker.dispatch.base import COMMAND, LOST, Dispatcher, Execution, Order, whole_environment
 from worker.errors import RunnerUnfit
 from worker.runtime_log import get_logger
-from worker.settings import Settings
 from worker.settings.dispatcher import LaunchType
+from worker.settings.model import Settings
 
 CONFIG = Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeout=10, read_timeout=60)
 POLL_SECONDS = 5.0

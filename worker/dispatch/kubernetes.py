@@ -17,8 +17,8 @@ from worker.dispatch import manifests
 from worker.dispatch.base import LOST, Dispatcher, Execution, Order
 from worker.errors import ExitCode, RunnerUnfit
 from worker.runtime_log import get_logger
-from worker.settings import Settings
 from worker.settings.dispatcher import AuthType, DispatcherData
+from worker.settings.model import Settings
 
 POLL_SECONDS = 2.0
 # The dispatcher's calls, and no more: the chart's role, the docs and the doctor have the same. (group, resource) to verbs.

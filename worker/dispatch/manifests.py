@@ -4,8 +4,8 @@ from typing import Any
 
 from worker.dispatch.base import COMMAND, LOST, Order, plain_environment, secret_environment
 from worker.errors import RunnerUnfit
-from worker.settings import Settings
 from worker.settings.dispatcher import DispatcherData
+from worker.settings.model import Settings
 
 KEPT_SECONDS = 600
 
@@ -93,16 +93,8 @@ def quantity(text: str) -> str:
     return compact[:-1] if compact[-1:] in "bB" and compact[-2:-1].isalpha() else compact
 
 
-HOPELESS = {
-    "ErrImagePull",
-    "ErrImageNeverPull",
-    "ImagePullBackOff",
-    "InvalidImageName",
-    "CreateContainerConfigError",
-    "CreateContainerError",
-    "RunContainerError",
-}
 IMAGE = {"ErrImagePull", "ErrImageNeverPull", "ImagePullBackOff", "InvalidImageName"}
+HOPELESS = IMAGE | {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
 
 def end_of(pod: Any) -> tuple[str, int] | None:

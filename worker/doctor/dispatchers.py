@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 
 from worker.doctor.check import Check, fail, ok
 from worker.errors import RunnerUnfit
-from worker.settings import Settings
 from worker.settings.dispatcher import DispatcherType
+from worker.settings.model import Settings
 
 NAME = "Dispatcher"
 DispatcherCheck = Callable[[Settings], Awaitable[list[Check]]]

@@ -6,7 +6,7 @@ from aiodocker.exceptions import DockerError
 
 from worker.dispatch.docker import AWAY, DockerDispatcher
 from worker.doctor.check import Check, fail, ok, warn
-from worker.settings import Settings
+from worker.settings.model import Settings
 
 
 async def check_docker(settings: Settings) -> list[Check]:

@@ -7,8 +7,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from worker.dispatch.ecs import EcsDispatcher
 from worker.doctor.check import Check, fail, ok
-from worker.settings import Settings
 from worker.settings.dispatcher import DispatcherData
+from worker.settings.model import Settings
 
 RIGHTS = "Check the region and the names; the runner's role needs ecs:DescribeClusters and ecs:DescribeTaskDefinition for this look."
 

@@ -11,7 +11,7 @@ from worker.doctor.check import Check, Verdict, ok, skip
 from worker.doctor.dispatchers import dispatcher_checks
 from worker.doctor.host import host_checks
 from worker.doctor.network import network_checks
-from worker.settings import Settings
+from worker.settings.model import Settings
 
 MARKS = {
     Verdict.OK: ("✓", "green"),
@@ -23,11 +23,8 @@ MARKS = {
 
 def examine(settings: Settings) -> list[Check]:
     """Return every finding, the machine's first."""
-    return [*host_checks(settings), cloud_rights(), *asyncio.run(_outside(settings))]
-
-
-async def _outside(settings: Settings) -> list[Check]:
-    return [*await network_checks(settings), *await dispatcher_checks(settings)]
+    outside = (*asyncio.run(network_checks(settings)), *asyncio.run(dispatcher_checks(settings)))
+    return [*host_checks(settings), cloud_rights(), *outside]
 
 
 def cloud_rights() -> Check:

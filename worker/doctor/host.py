@@ -14,7 +14,7 @@ from worker.doctor.isolation import isolation
 from worker.finder import HOW_TO_GET_ONE, cached_folders
 from worker.fitness import NOTE_FILE
 from worker.program import find_program, obstacle
-from worker.settings import Settings
+from worker.settings.model import Settings
 
 ENGINES = ("tofu", "terraform", "pulumi", "terragrunt")
 NEEDED_BYTES = 1024**3

@@ -23,9 +23,9 @@ from worker.children.sandbox.landlock import LEAST_VERSION, version
 from worker.doctor import probe
 from worker.doctor.check import Check, fail, ok, warn
 from worker.doctor.probe import KEY_CALLS, SESSION_KEYRING, started_at
-from worker.settings import Settings
 from worker.settings.dispatcher import IsolationMode, IsolationWay
 from worker.settings.load import secret_places
+from worker.settings.model import Settings
 
 _END_SECONDS, _POLL_SECONDS = 5.0, 0.05
 _IPC_CREAT, _IPC_RMID = 0o1000, 0

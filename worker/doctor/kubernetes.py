@@ -7,7 +7,7 @@ from worker.dispatch.base import Order
 from worker.dispatch.kubernetes import AWAY, RIGHTS, KubernetesDispatcher, unfit, words_of
 from worker.dispatch.manifests import job_manifest
 from worker.doctor.check import Check, fail, ok, warn
-from worker.settings import Settings
+from worker.settings.model import Settings
 
 
 async def check_kubernetes(settings: Settings) -> list[Check]:

@@ -14,7 +14,7 @@ from worker.doctor.check import Check, fail, ok, skip, warn
 from worker.errors import Retryable, TokenExpired, WorkerError
 from worker.logs.redactor import KnownSecrets
 from worker.session.credentials import Credentials
-from worker.settings import Settings
+from worker.settings.model import Settings
 
 TIMEOUT_SECONDS = 15
 ASK = "See the runner's page, and the log of the worker-session function."

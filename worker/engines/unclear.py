@@ -31,7 +31,9 @@ def unclear_reads(plan: dict[str, Any], names: frozenset[str]) -> list[dict[str,
     for row in plan.get("resource_changes") or []:
         change, address = row.get("change") or {}, str(row.get("address") or "")
         hidden = {*_keys_of(change.get("before"), _is_hidden), *_keys_of(change.get("after"), _is_hidden)} & names
-        later = set() if _AWARE in names else {*_keys_of(change.get("after_unknown"), _is_true)} & names
+        later = (
+            set() if _AWARE in names else {*_keys_of(change.get("after_unknown"), lambda value: value is True)} & names
+        )
         found += [unclear(f"The rules read {key}, which is hidden in this plan.", address) for key in sorted(hidden)]
         found += [unclear(f"The rules read {key}, which is known after the apply.", address) for key in sorted(later)]
     values = [plan.get(part) for part in ("variables", "output_changes")]
@@ -47,10 +49,6 @@ def unclear(text: str, resource: str = "") -> dict[str, Any]:
 
 def _is_hidden(value: Any) -> bool:
     return isinstance(value, str) and (value == HIDDEN or _MASKED in value)
-
-
-def _is_true(value: Any) -> bool:
-    return value is True
 
 
 def _keys_of(part: Any, is_wanted: Any, key: str = "") -> Iterator[str]:

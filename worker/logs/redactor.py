@@ -40,7 +40,9 @@ class Redactor:
     def feed(self, text: str) -> str:
         """Take the next piece and return what is safe to show."""
         self._held += text
-        cut = self._line_cut(self._held)
+        cut, length = _line_start(self._held, len(self._held)), len(self._held)
+        if length - cut > LONGEST_HELD_LINE:
+            cut = length - _KEPT_OF_LONG_LINE
         if cut == 0:
             return ""
         spans = self._held_spans()
@@ -79,10 +81,6 @@ class Redactor:
         else:
             yield from map(unbroken.original, self._finder.spans(unbroken.text))
             yield from self._broken.spans(text)
-
-    def _line_cut(self, text: str) -> int:
-        cut = _line_start(text, len(text))
-        return cut if len(text) - cut <= LONGEST_HELD_LINE else len(text) - _KEPT_OF_LONG_LINE
 
     def _safe_cut(self, text: str, spans: list[Span], cut: int) -> int:
         cut = min(cut, self._partial_match(text), wrapped_start(text, cut, 2 * self._longest))

@@ -68,11 +68,6 @@ class Spool:
         """The number of the newest chunk, 0 when there is none."""
         return len(self._places)
 
-    @property
-    def pending_bytes(self) -> int:
-        """The size of the text that waits to be cut into a chunk."""
-        return sum(map(len, self._pending))
-
     def append(self, step: str, text: str) -> None:
         """Write text at once; a change of step, or enough text, cuts a chunk."""
         data = text.encode()
@@ -82,7 +77,7 @@ class Spool:
                 self._pending_step = step
             if self._keep(data):
                 self._pending.append(data)
-            if self.pending_bytes >= _CUT_AT_BYTES:
+            if sum(map(len, self._pending)) >= _CUT_AT_BYTES:
                 self._cut(is_line_wanted=True)
 
     def cut(self) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from worker.attempt.context import JobContext
 from worker.clock import Clock
 from worker.cloud.scaler import Scaler
-from worker.dispatch import Dispatcher
+from worker.dispatch.base import Dispatcher
 from worker.doorbell import Doorbell
 from worker.fitness import Fitness
 from worker.host_facts import HostFacts

@@ -3,7 +3,6 @@
 import asyncio
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from worker.api.replies import JobRef
@@ -13,13 +12,12 @@ from worker.children.users import end_processes, kill_orphans, user_of, wait_for
 from worker.clock import Clock
 from worker.engines.rescue import left_state
 from worker.enums import WRITING_TYPES, JobStatus
-from worker.errors import Fatal, Fenced, Rejected, Retryable, WorkerError
+from worker.errors import Fatal, Fenced, Rejected, Retryable
 from worker.logs.shipper import BatchRules, Shipper
 from worker.logs.spool import Spool
 from worker.running.reporter import finish_completely
 from worker.running.table import JobTable
 from worker.runtime_log import get_logger
-from worker.session.identity import INSTANCES
 from worker.statebackend.delivery import JournaledState, hand_over
 from worker.statebackend.journal import FOLDER as JOURNAL_FOLDER
 from worker.statebackend.journal import Journal, keep_journal, kept_entries
@@ -186,43 +184,9 @@ def _end_orphans(saved: ends.SavedAttempt) -> None:
 
 async def hand_over_kept(context: JobContext) -> None:
     """Give the server the states that wait for a person on this disk."""
-    await _adopt_old(context)
     _name_moved(context)
     for path, entry in kept_entries(context.kept_states, context.seal):
         await hand_over(context.server, path, entry, "It was kept on the runner's disk.")
-
-
-async def _adopt_old(context: JobContext) -> None:
-    """Move what an earlier version left in the folder of all projects to ours, if it is ours.
-
-    Its files name no project. In a working directory that only one runner has ever used they are that runner's; else the
-    server decides, and learns no more than the attempt and the time.
-    """
-    found = kept_entries(context.kept_of_all, context.seal)
-    is_only_ours = _runners(context) <= {str(context.settings.runner.id)}
-    for path, entry in found:
-        try:
-            is_ours = is_only_ours or await context.server.knows_state(entry.ref, entry.number, entry.written_at)
-        except WorkerError as error:
-            get_logger("worker.recovery").warning("a kept state waits", file=str(path), why=error.message)
-            continue
-        if not is_ours:
-            get_logger("worker.recovery").info("a kept state is of another runner, and stays", file=str(path))
-        else:
-            await asyncio.to_thread(_move, path, context.kept_states)
-
-
-def _move(path: Path, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # Two instances of a runner may start at once.
-    with suppress(FileNotFoundError):
-        path.rename(folder / path.name)
-
-
-def _runners(context: JobContext) -> set[str]:
-    """List the runners that have worked in this directory; a folder's name begins with their id."""
-    folder = context.settings.working_directory.working_directory / INSTANCES
-    return {each.name[:36] for each in folder.glob("*-*-*-*-*")}
 
 
 def _name_moved(context: JobContext) -> None:

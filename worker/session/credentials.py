@@ -10,7 +10,7 @@ from worker.api.replies import Document
 from worker.api.transport import Transport
 from worker.errors import ExitCode, Fatal, Rejected, Retryable, TokenExpired
 from worker.logs.redactor import KnownSecrets
-from worker.settings import Settings
+from worker.settings.model import Settings
 from worker.vaults import FILE, read_secret, run_command
 
 _TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105  (a grant type, not a secret)

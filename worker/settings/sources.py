@@ -69,11 +69,6 @@ def fold(name: str) -> str:
     return name.replace("_", "").replace("-", "").lower()
 
 
-def fields_of(model: type[BaseModel]) -> dict[str, tuple[str, FieldInfo]]:
-    """Map every folded name of a model to its canonical key and field."""
-    return {fold(name): (info.alias or name, info) for name, info in model.model_fields.items()}
-
-
 def model_of(info: FieldInfo) -> type[BaseModel] | None:
     """Return the section behind a field, if it is one."""
     for candidate in (info.annotation, *get_args(info.annotation)):
@@ -87,13 +82,11 @@ def canonical(model: type[BaseModel], path: Sequence[str]) -> Keys:
     out: list[str] = []
     at: type[BaseModel] | None = model
     for part in path:
-        known = fields_of(at).get(fold(part)) if at else None
-        if known is None:
-            out.append("Default" if fold(part) == "default" else part)
-            at = None
-            continue
-        out.append(known[0])
-        at = model_of(known[1])
+        fields = {fold(name): (info.alias or name, info) for name, info in at.model_fields.items()} if at else {}
+        usual = ("Default" if fold(part) == "default" else part, None)
+        name, info = fields.get(fold(part), usual)
+        out.append(name)
+        at = model_of(info) if info else None
     return tuple(out)
 
 

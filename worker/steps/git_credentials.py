@@ -1,7 +1,7 @@
 """The one credential that a fetch needs: the runner looks it up for the source's own host, and git sees no other."""
 
 import netrc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,7 +70,9 @@ async def _from_git(space: Workspace, source: SplitResult) -> Credential | None:
     if source.username:
         wanted["username"] = source.username
     question = "".join(f"{name}={value}\n" for name, value in wanted.items()) + "\n"
-    env = _operators_environment(space.context.environ)
+    environ = space.context.environ
+    own = {name: environ[name] for name in ("PATH", *_OPERATORS) if name in environ}
+    env = {**host_variables(environ), **own, "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "true"}
     try:
         argv = ("git", "credential", "fill")
         _, answer, _ = await output_of(argv, _LOOKUP_SECONDS, given=question.encode(), cwd="/", env=env)
@@ -81,11 +83,6 @@ async def _from_git(space: Workspace, source: SplitResult) -> Credential | None:
         return None
     found = dict(line.partition("=")[::2] for line in answer.decode(errors="replace").split("\n"))
     return Credential(found.get("username", ""), found["password"]) if found.get("password") else None
-
-
-def _operators_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    own = {name: environ[name] for name in ("PATH", *_OPERATORS) if name in environ}
-    return {**host_variables(environ), **own, "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "true"}
 
 
 def _from_netrc(space: Workspace, source: SplitResult) -> Credential | None:

@@ -10,7 +10,7 @@ from worker.attempt.spec import Hook, JobSpec
 from worker.attempt.workspace import Workspace
 from worker.errors import JobFailed
 from worker.files.own_files import sealed
-from worker.settings import Settings
+from worker.settings.model import Settings
 
 _LARGEST_HOOK = 1024 * 1024
 

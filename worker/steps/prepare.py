@@ -10,7 +10,7 @@ from worker.children.environment import host_variables, job_variables, sensitive
 from worker.children.users import COOKIE_VARIABLE
 from worker.errors import WorkerError
 from worker.fitness import no_directory
-from worker.settings import Settings
+from worker.settings.model import Settings
 from worker.steps.engine import check_engine
 from worker.steps.identity import give_identities
 from worker.steps.references import read_references

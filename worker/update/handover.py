@@ -82,7 +82,9 @@ def try_out(handover: Handover) -> str:
             return f"It sent no heartbeat within {TRIAL_SECONDS:.0f} seconds."
         finally:
             _end(child)
-    return "" if code == 0 else f"It ended with exit code {code}: {_last_words(output_file)}"
+    lines = output_file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    last = lines[-1][-_LONGEST_WORDS:] if lines else "it said nothing."
+    return "" if code == 0 else f"It ended with exit code {code}: {last}"
 
 
 def take_place(handover: Handover) -> str:
@@ -120,11 +122,6 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
             child.wait(_STOP_SECONDS)
         child.kill()
         child.wait()
-
-
-def _last_words(output_file: Path) -> str:
-    lines = output_file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return lines[-1][-_LONGEST_WORDS:] if lines else "it said nothing."
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TypedDict
 from app.figures.view import charts, marks
 from app.figures.view.charts import Bar, Line, Moment, Tick
 from app.figures.view.marks import Mark
-from app.ui.view import Row, queue_wait
+from app.ui.view import Row, queue_wait, read
 
 RANGES = {"1h": 1, "24h": 24, "7d": 168}
 BARS = {1: "a minute", 24: "20 minutes", 168: "2 hours"}
@@ -33,15 +33,7 @@ class Figures(TypedDict):
 
 
 NO_CHART: Chart = {"figure": "–", "unit": "", "aside": "", "lines": {}, "bars": [], "ticks": []}
-NO_FIGURES: Figures = {
-    "wait": NO_CHART,
-    "utilisation": NO_CHART,
-    "throughput": NO_CHART,
-    "passed": NO_CHART,
-    "moments": [],
-    "marks": [],
-    "jobs": 0,
-}
+NO_FIGURES = read(Figures, {}, wait=NO_CHART, utilisation=NO_CHART, throughput=NO_CHART, passed=NO_CHART)
 
 
 def build(answer: Row) -> Figures:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TypedDict
 
-from app.ui.view import Row, count
+from app.ui.view import Row, count, read
 
 
 class Mark(TypedDict):
@@ -30,15 +30,7 @@ def _mark(row: Row, begin: float, span: float) -> Mark:
     left = _share(_seconds(at) - begin, span)
     width = _share(_seconds(until) - begin, span) - left if until else 0.0
     title, text = _words(row)
-    return {
-        "kind": str(row["kind"]),
-        "title": title,
-        "text": text,
-        "at": at,
-        "until": until,
-        "left": f"{left:.2f}%",
-        "width": f"{width:.2f}%",
-    }
+    return read(Mark, row, title=title, text=text, left=f"{left:.2f}%", width=f"{width:.2f}%")
 
 
 def _words(row: Row) -> tuple[str, str]:

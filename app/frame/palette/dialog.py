@@ -5,35 +5,10 @@ from typing import Any
 import reflex as rx
 
 from app.frame.palette.state import PaletteState
-from app.frame.palette.view import Group, Item
+from app.frame.palette.view import ICONS, Group, Item
 from app.ui.badges import status_mark
-from app.ui.controls import icon, page_link, small_button
+from app.ui.controls import icon, known_icon, page_link, small_button
 from app.ui.elements import ago
-
-ICONS = (
-    "ban",
-    "box",
-    "boxes",
-    "chart-line",
-    "circle-alert",
-    "circle-arrow-up",
-    "file-search",
-    "flame",
-    "folder-tree",
-    "hand",
-    "history",
-    "list-checks",
-    "lock",
-    "log-out",
-    "moon",
-    "play",
-    "plus",
-    "search-check",
-    "server",
-    "settings-2",
-    "user-plus",
-    "user-round",
-)
 
 
 def palette_button() -> rx.Component:
@@ -49,9 +24,8 @@ def palette_button() -> rx.Component:
 
 
 def _item(item: rx.Var[Item]) -> rx.Component:
-    marks = [(name, icon(name)) for name in ICONS]
     line = (
-        rx.match(item["icon"], *marks, icon("search")),
+        known_icon(item["icon"], ICONS, "search"),
         rx.el.span(item["text"], class_name="ry-el"),
         rx.el.span(
             rx.cond(item["status"] != "", status_mark(item["status"].to(str))),

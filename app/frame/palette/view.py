@@ -102,6 +102,12 @@ MODULE_COMMANDS = {
 RUNNER_COMMANDS = {"drain": ("Drain {}…", "log-out")}
 # Its page has what cancelling can mean.
 JOB_COMMANDS = {"cancel": ("Cancel {}…", "ban")}
+# Those of the lines above, and of what is found.
+ICONS = {
+    *(action[1] for action in (*ACTIONS, *MORE)),
+    *(icon for _, icon in (MODULE_COMMANDS | RUNNER_COMMANDS | JOB_COMMANDS).values()),
+    *("box", "folder-tree", "list-checks", "server"),
+}
 UNFINISHED = ("QUEUED", "CLAIMED", "PROCESSING", "AWAITING_APPROVAL")
 
 

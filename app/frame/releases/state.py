@@ -24,16 +24,7 @@ class ReleaseItem(TypedDict):
 
 
 TOPICS = ("worker_releases", "facets")
-NO_RELEASE: ReleaseItem = {
-    "version": "",
-    "runner_count": "",
-    "published_at": "",
-    "is_latest": False,
-    "is_breaking": False,
-    "channel": "",
-    "notes": "",
-    "files": [],
-}
+NO_RELEASE: ReleaseItem = read(ReleaseItem, {})
 
 
 def build_releases(store: OrgStore) -> list[ReleaseItem]:

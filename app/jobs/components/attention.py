@@ -20,6 +20,8 @@ def failure() -> rx.Component:
     """The note on a failed job: why it failed, and what to do about it."""
     code = View["problem_code"].to(str)
     more = rx.el.a(code, href="/docs/reference/errors/#" + code.lower(), target="_blank", class_name="ry-link ry-mono")
+    place = {"data-log-find": View["problem_place"], "data-local": "", "data-testid": "error-line"}
+    in_log = small_button("Show in the log", custom_attrs=place)
     note = notice(
         "circle-x",
         rx.el.b(View["problem"]),
@@ -27,7 +29,7 @@ def failure() -> rx.Component:
         rx.el.span(View["problem_hint"], " "),
         rx.cond(code != "", more),
         tone="red",
-        beside=(rx.cond(View["problem_place"] != "", _in_log()),),
+        beside=(rx.cond(View["problem_place"] != "", in_log),),
         role="status",
     )
     return rx.cond((View["status"] == "FAILED") & (View["problem"] != ""), note)
@@ -79,21 +81,17 @@ def _way(icon_name: str, title: Any, text: Any, button: rx.Component) -> rx.Comp
     )
 
 
-def _surface(label: str, event: Any) -> rx.Component:
-    return plain_button(label, on_click=event)
-
-
 def _ways() -> list[rx.Component]:
     again = View["title"].to(str) + " again"
     unseen = act_button("Run a check plan", on_click=JobActionState.check_first)
-    check = rx.cond(JobState.checked_by > 0, _surface("Check again", JobActionState.check_first), unseen)
+    check = rx.cond(JobState.checked_by > 0, plain_button("Check again", on_click=JobActionState.check_first), unseen)
     number = JobState.checked_by.to_string()
     checked = rx.fragment("Checked by ", number_link(number), ". Now choose.")
     release = _way(
         "lock-open",
         "Only release the lock",
         "For a state that was repaired by hand. Requires the lock's ID.",
-        _surface("Release the lock", JobActionState.ask("release_lock")),
+        plain_button("Release the lock", on_click=JobActionState.ask("release_lock")),
     )
     return [
         _way(
@@ -108,13 +106,13 @@ def _ways() -> list[rx.Component]:
             "rotate-cw",
             again,
             "The next attempt takes over the state lock.",
-            _surface("Retry", JobActionState.ask("retry")),
+            plain_button("Retry", on_click=JobActionState.ask("retry")),
         ),
         _way(
             "circle-check",
             "Keep the state as it is",
             "Marks the job failed, unlocks the state, keeps the log.",
-            _surface("Mark as failed and unlock", JobActionState.ask("mark_failed")),
+            plain_button("Mark as failed and unlock", on_click=JobActionState.ask("mark_failed")),
         ),
         rx.cond(JobState.state.is_locked, release),
     ]
@@ -133,7 +131,7 @@ def _killed_ways() -> list[rx.Component]:
             "rotate-cw",
             "Run it again",
             rx.fragment("Resources that the killed attempt created but did not record would be created a second time."),
-            _surface("Run again", JobActionState.retry),
+            plain_button("Run again", on_click=JobActionState.retry),
         ),
     ]
 
@@ -243,12 +241,6 @@ def _late_log() -> rx.Component:
         class_name="ry-link",
         custom_attrs={"data-testid": "late-log", **DOWNLOAD},
     )
-
-
-def _in_log() -> rx.Component:
-    """The button that leads to the error's line of the log."""
-    custom = {"data-log-find": View["problem_place"], "data-local": "", "data-testid": "error-line"}
-    return small_button("Show in the log", custom_attrs=custom)
 
 
 def slimmed() -> rx.Component:

@@ -189,11 +189,6 @@ def _job_fact(label: str, key: str) -> rx.Component:
     return rx.cond(View[key].to(int) > 0, fact(label, link))
 
 
-def _checked_by() -> rx.Component:
-    number = JobState.checked_by.to_string()
-    return number_link(number, custom_attrs={"data-testid": "checked-by"})
-
-
 def _git_facts() -> rx.Component:
     git = View["git"].to(dict[str, str])
     author = rx.cond(git["author"] != "", rx.el.span(" by ", git["author"], class_name="mut"))
@@ -210,6 +205,7 @@ def job_facts() -> rx.Component:
     needs = rx.el.span(
         rx.foreach(View["labels"].to(list[str]), lambda label: tag(label, is_mono=True)), class_name="ry-row"
     )
+    checked = number_link(JobState.checked_by.to_string(), custom_attrs={"data-testid": "checked-by"})
     message = rx.el.span(View["message"], custom_attrs={"data-testid": "message"})
     return rx.el.dl(
         rx.cond(View["message"] != "", fact("Message", message)),
@@ -225,7 +221,7 @@ def job_facts() -> rx.Component:
         _job_fact("Applies plan", "planned_by"),
         _job_fact("Repeats", "retry_of"),
         _job_fact("Checks", "inspects"),
-        rx.cond(JobState.checked_by > 0, fact("Checked by", _checked_by())),
+        rx.cond(JobState.checked_by > 0, fact("Checked by", checked)),
         fact("Requested by", View["by"]),
         class_name="ry-panel ry-facts",
     )

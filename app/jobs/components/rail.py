@@ -11,7 +11,7 @@ from app.jobs.view.detail import EventView, OutputView
 from app.jobs.view.events import JOB_EVENTS
 from app.jobs.view.facts import GivenView
 from app.jobs.view.reviews import ApprovalView
-from app.ui.controls import copy_icon, icon, link_button, plain_button
+from app.ui.controls import copy_icon, icon, known_icon, link_button, plain_button
 from app.ui.elements import DOWNLOAD, ago, clock_seconds, clock_time, date, doc_link
 from app.ui.panel import titled_panel
 from app.ui.table import more_foot
@@ -54,11 +54,6 @@ def _override() -> rx.Component:
     )
 
 
-def _still_asked(count: Any) -> rx.Component:
-    words = rx.cond(count == 1, "One more approval", count.to_string() + " more approvals")
-    return _item(icon("circle-dashed", class_name="mut"), words, "May approve: " + JobState.approvers)
-
-
 def _none_asked() -> rx.Component:
     confirmed = rx.cond(
         JobState.planned.is_confirmed_by_hand,
@@ -78,9 +73,12 @@ def approvals() -> rx.Component:
     """The panel of approvals: the decisions, the number still missing, and the override for a member who may use it."""
     required, received = JobState.approvals_required, JobState.approvals_received
     is_open = View["status"] == "AWAITING_APPROVAL"
+    left = required - received
+    words = rx.cond(left == 1, "One more approval", left.to_string() + " more approvals")
+    asked = _item(icon("circle-dashed", class_name="mut"), words, "May approve: " + JobState.approvers)
     given = rx.el.ul(
         rx.foreach(JobState.approvals, _approval),
-        rx.cond(is_open & (required > received), _still_asked(required - received)),
+        rx.cond(is_open & (left > 0), asked),
         class_name="ry-list",
     )
     may_override = may("job.approve") & (JobState.own_rule == "alone") & ~JobState.has_decided
@@ -146,15 +144,10 @@ def outputs() -> rx.Component:
     return rx.cond(JobState.outputs.length() > 0, panel)
 
 
-def _event_icon(name: rx.Var[str]) -> rx.Component:
-    names = sorted({icon_name for icon_name, _ in JOB_EVENTS.values()})
-    return rx.match(name, *[(each, icon(each)) for each in names], icon("dot"))
-
-
 def _event(event: rx.Var[EventView]) -> rx.Component:
     return rx.el.li(
         clock_seconds(event["at"].to(str), class_name="num"),
-        _event_icon(event["icon"].to(str)),
+        known_icon(event["icon"], (name for name, _ in JOB_EVENTS.values()), "dot"),
         rx.el.span(event["words"]),
         key=event["key"],
         custom_attrs={"data-event": event["name"]},

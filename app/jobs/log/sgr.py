@@ -137,12 +137,4 @@ class Parser:
 
 def strip(body: str) -> str:
     """Return text without any control sequence: what a download and a search may contain."""
-    out = []
-    for line in body.split("\n"):
-        built, at = [], 0
-        for match in _ESCAPE.finditer(line):
-            built.append(line[at : match.start()])
-            at = match.end()
-        built.append(line[at:])
-        out.append(_DROPPED.sub("", "".join(built)))
-    return "\n".join(out)
+    return "\n".join(_DROPPED.sub("", _ESCAPE.sub("", line)) for line in body.split("\n"))

@@ -5,11 +5,10 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.layout import say_in_address
 from app.frame.session import SEGMENT
 from app.jobs.view.rows import JobFilter, JobRow, build_row, count
 from app.jobs.view.words import ACTIVE
-from app.live.page import LivePage, chooses
+from app.live.page import Filtered, chooses
 from app.live.patches import shown
 from app.project.live_queries import Held, LiveQuery, live_query
 from app.project.models import BrowserSession, Filter, Query
@@ -28,25 +27,20 @@ def jobs_query(chosen: JobFilter, page_number: int, user_id: str) -> LiveQuery:
     return live_query("list_jobs", ("provision_jobs",), "provision_jobs", **arguments)
 
 
-class JobsState(LivePage, rx.State):
+class JobsState(Filtered, rx.State):
+    ADDRESS = "/dashboard/jobs"
+    PAGE_SIZE = PAGE_SIZE
+
     rows: list[JobRow] = []
     patches: dict[str, JobRow] = {}
     needs_count: int = 0
     active_count: int = 0
     all_count: int = 0
-    view: str = "all"
-    status: str = "any"
-    type: str = "any"
-    runner: str = "any"
-    changed: str = "any"
+    choices: JobFilter = JobFilter()
     runner_name: str = ""
-    search: str = ""
     export: str = ""
     flashes: dict[str, str] = {}
-    total: int = 0
-    page_number: int = 0
     fresh_count: int = 0
-    is_filtered: bool = False
     is_held: bool = False
     _user_id: str = ""
 
@@ -55,18 +49,12 @@ class JobsState(LivePage, rx.State):
     choose_type = chooses("type")
     search_for = chooses("search")
 
-    def _filter(self) -> JobFilter:
-        return JobFilter.of(self)
-
     def _take(self, chosen: JobFilter) -> None:
-        for name, value in vars(chosen).items():
-            self._assign(name, value)
-        self.page_number = 0
-        self._assign("is_filtered", not chosen.is_open)
+        super()._take(chosen)
         self._assign("export", export_address(chosen.arguments(self._user_id)))
 
     def _query(self) -> LiveQuery:
-        return jobs_query(self._filter(), self.page_number, self._user_id)
+        return jobs_query(self.get_value("choices"), self.page_number, self._user_id)
 
     async def _prepare(self, session: BrowserSession) -> None:
         self._user_id = session.user_id
@@ -76,10 +64,10 @@ class JobsState(LivePage, rx.State):
         await self._ask(self._query())
 
     async def _name_runner(self) -> None:
-        if self.runner == "any":
+        if self.choices.runner == "any":
             self._assign("runner_name", "")
             return
-        query = Query(columns="name", filters=(Filter("id", "eq", self.runner),), limit=1)
+        query = Query(columns="name", filters=(Filter("id", "eq", self.choices.runner),), limit=1)
         rows = (await self._select("workers", query)).rows
         self._assign("runner_name", str(rows[0]["name"]) if rows else "a removed runner")
 
@@ -109,10 +97,6 @@ class JobsState(LivePage, rx.State):
         self._assign("fresh_count", len(fresh))
         return kept
 
-    async def _turn(self) -> None:
-        await self._ask(self._query())
-        await self._again()
-
     @rx.event
     async def any_runner(self) -> rx.event.EventSpec | None:
         return await self._choose("runner", "any")
@@ -121,26 +105,10 @@ class JobsState(LivePage, rx.State):
     async def any_set(self) -> rx.event.EventSpec | None:
         return await self._choose("changed", "any")
 
-    async def _choose(self, name: str, value: str) -> rx.event.EventSpec | None:
-        chosen = self._filter().with_choice(name, value)
-        return None if chosen == self._filter() else await self._change(chosen)
-
     async def _change(self, chosen: JobFilter) -> rx.event.EventSpec:
-        """Show what was chosen: the choice, its rows and the address change together."""
-        self._take(chosen)
+        way = await super()._change(chosen)
         await self._name_runner()
-        await self._turn()
-        return say_in_address("/dashboard/jobs", chosen.address())
-
-    @rx.event
-    async def clear(self) -> rx.event.EventSpec:
-        return await self._change(JobFilter())
-
-    @rx.event
-    async def turn_page(self, step: int) -> None:
-        last = max(0, self.total - 1) // PAGE_SIZE
-        self.page_number = min(last, max(0, self.page_number + (1 if step > 0 else -1)))
-        await self._turn()
+        return way
 
     @rx.event
     async def hold(self, is_held: bool) -> None:

@@ -27,7 +27,7 @@ class PlanPart(AppState, mixin=True):
     def _show_plan(self) -> None:
         built = plans.build(self._planned, self._opened)
         self._assign("plan_words", plans.sentence(built))
-        found = plans.of_kind(built, self.kind)
+        found = tuple(resource for resource in built.resources if self.kind in ("", resource.word))
         shown = found if self.is_all_resources else found[:FEW_RESOURCES]
         self._assign("plan", dataclasses.replace(built, resources=shown))
         self._assign("more_resources", len(found) - len(shown))

@@ -114,7 +114,7 @@ def _what(job: Row, names: Mapping[str, str]) -> dict[str, Any]:
     return {
         "title": title(job),
         "path": target({"target_name": names.get(str(job.get("target_worker_id"))), **job}),
-        "cancelling": _cancelling(job),
+        "cancelling": words.CANCEL_WORDS.get(str(job.get("cancel_kind"))) if job["status"] in words.RUNNING else "",
         "problem": message if _place(message) else as_sentence(message),
         "problem_hint": error.get("hint"),
         "problem_code": error.get("code"),
@@ -133,18 +133,14 @@ def _place(message: str) -> str:
     return f"{found[1]} line {found[2]}" if found else ""
 
 
-def named_jobs(job: Row) -> dict[str, str]:
-    """Name the other jobs that a job's facts lead to, by their ids."""
-    found = {
+def _others(job: Row, numbers: Mapping[str, int]) -> dict[str, int]:
+    """Number the other jobs that a job's facts lead to."""
+    ids = {
         "planned_by": job.get("plan_job_id"),
         "retry_of": job.get("retry_of"),
         "inspects": _option(job, "inspects"),
     }
-    return {name: str(one) for name, one in found.items() if one}
-
-
-def _others(job: Row, numbers: Mapping[str, int]) -> dict[str, int]:
-    found = {name: numbers.get(named_jobs(job).get(name, ""), 0) for name in ("planned_by", "retry_of", "inspects")}
+    found = {name: numbers.get(str(one), 0) for name, one in ids.items()}
     # A plan of the same number is on this page.
     return {name: 0 if number == job.get("number") else number for name, number in found.items()}
 
@@ -229,12 +225,6 @@ def _time_label(job: Row) -> str:
 def _instance(job: Row) -> str:
     name = str(job.get("instance_name") or "")
     return "" if name == job.get("worker_name") else name
-
-
-def _cancelling(job: Row) -> str:
-    if job.get("status") not in words.RUNNING:
-        return ""
-    return words.CANCEL_WORDS.get(str(job.get("cancel_kind")), "")
 
 
 def lost_at(events: Iterable[Row]) -> str:

@@ -85,11 +85,6 @@ def build(job: Row, opened: Mapping[str, Row] | None = None) -> Plan:
     )
 
 
-def of_kind(plan: Plan, kind: str) -> tuple[Resource, ...]:
-    """Return the resources that a plan creates, updates, replaces or deletes; all of them without a kind."""
-    return tuple(resource for resource in plan.resources if kind in ("", resource.word))
-
-
 def _resource(row: Row, is_applied: bool, job: Row) -> Resource:
     symbol, style, word = ACTIONS.get(str(row.get("action")), _UNKNOWN)
     state = _state(row, job) if is_applied else ""

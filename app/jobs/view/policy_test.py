@@ -1,12 +1,9 @@
 """The result of a back-test in words: how many plans the rules would have refused, by rule and resource."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from app.ui.view import STATUS_WORDS, count
+from app.ui.view import STATUS_WORDS, Row, count, read
 
-Row = Mapping[str, Any]
 _UNCLEAR = "Unclear: the redacted plan has not all that the rules read"
 
 
@@ -52,19 +49,15 @@ def build(answer: Row | None) -> PolicyTest:
         return PolicyTest()
     days, place = count(int(answer["days"]), "day"), answer["path"] or "all modules"
     source = answer.get("source") or "Written in the browser"
-    return PolicyTest(
-        name=str(answer["name"]),
-        path=str(answer["path"]),
+    return read(
+        PolicyTest,
+        answer,
         about=f"{source}, over the plans of {place} in the last {days}. Nothing was changed.",
         done=f"{answer['done']} of {answer['total']}",
         of_modules=f"of {count(int(answer['modules']), 'module')}",
-        passed=int(answer["passed"]),
-        refused=int(answer["refused"]),
         applied=f"{answer['applied']} of them were applied" if answer["applied"] else "",
-        unclear=int(answer["unclear"]),
-        missing=int(answer["missing"]),
         is_done=answer["status"] == "SUCCEEDED",
-        rules=tuple(map(_rule, answer["rules"])),
+        rules=map(_rule, answer["rules"]),
     )
 
 
@@ -80,11 +73,5 @@ def _rule(row: Row) -> Rule:
 
 
 def _finding(row: Row) -> Finding:
-    outcome = STATUS_WORDS.get(str(row["outcome"]), "Not applied")
-    return Finding(
-        number=str(row["number"]),
-        path=str(row["module_path"]),
-        resource=str(row.get("resource") or ""),
-        text=str(row.get("text") or ""),
-        outcome="Applied" if row["outcome"] == "SUCCEEDED" else outcome,
-    )
+    outcome = "Applied" if row["outcome"] == "SUCCEEDED" else STATUS_WORDS.get(str(row["outcome"]), "Not applied")
+    return read(Finding, row, path=row["module_path"], outcome=outcome)

@@ -1,6 +1,6 @@
 """The explanation of a waiting job: the database's answer, one line per runner."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.ui.view import Row, as_sentence, read
@@ -35,19 +35,16 @@ class Why:
 
 def build(answer: Row, checked_at: str = "") -> Why:
     rows = [row for row in answer.get("runners") or [] if isinstance(row, Mapping)]
+    # A place in line means something only where some runner will reach the job without help.
+    is_moving = any(row.get("reason_code") in ("ok", "busy", "nearer") for row in rows)
     return read(
         Why,
         answer,
         is_known=True,
-        position=in_line(answer.get("position")) if _is_moving(rows) else "",
+        position=in_line(answer.get("position")) if is_moving else "",
         checked_at=checked_at,
         runners=map(_runner, rows),
     )
-
-
-def _is_moving(rows: Sequence[Row]) -> bool:
-    """A place in line means something only where some runner will reach the job without help."""
-    return any(row.get("reason_code") in ("ok", "busy", "nearer") for row in rows)
 
 
 def in_line(position: object) -> str:

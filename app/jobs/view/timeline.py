@@ -163,9 +163,10 @@ def _steps(job: Row, states: Sequence[Bar], end: int) -> Iterable[Bar]:
         # A runner's clock may be wrong: a step does not begin before the job was taken, and no bar leaves its panel.
         started = max(started, taken) if started else started
         finished = max(finished, started) if finished else finished
+        phase = PHASE_WORDS.get(str(step.get("phase")), "")
         bar = Bar(
             key=f"step-{at}",
-            label=step_title(step),
+            label=str(step.get("title") or phase or step.get("name") or "Step"),
             status=str(step.get("status") or "PENDING"),
             is_step=True,
             from_ms=started,
@@ -180,12 +181,6 @@ def _cut_off(bar: Bar, job: Row, closed: int) -> Bar:
         return bar
     status = _LOST.get(str(job.get("status")), "FAILED")
     return replace(bar, to_ms=max(closed, bar.from_ms), status=status)
-
-
-def step_title(step: Row) -> str:
-    """Name a step as people do."""
-    phase = PHASE_WORDS.get(str(step.get("phase")), "")
-    return str(step.get("title") or phase or step.get("name") or "Step")
 
 
 def _home(states: Sequence[Bar]) -> Bar | None:

@@ -39,11 +39,6 @@ class ModuleContentsState(AppState, rx.State):
         self._assign("chart", views.chart(answer["history"]))
         self._show_file(self.file)
 
-    async def _read_resources(self) -> None:
-        asked = {"p_module": self._module_id, "p_search": self.search}
-        self._answer = await self._rpc("state_resources", asked) or {}
-        self._show_contents()
-
     def _show_contents(self) -> None:
         self._assign("contents", views.contents(self._answer, self._drift, is_all=self.is_all))
 
@@ -61,7 +56,9 @@ class ModuleContentsState(AppState, rx.State):
     async def search_for(self, text: str) -> None:
         self.search = text[:200].strip()
         if self._module_id:
-            await self._read_resources()
+            asked = {"p_module": self._module_id, "p_search": self.search}
+            self._answer = await self._rpc("state_resources", asked) or {}
+            self._show_contents()
 
     @rx.event
     def show_file(self, name: str | list[str]) -> None:

@@ -15,6 +15,8 @@ from app.ui.form.fields import Checked, texts
 from wire.spans import write_time_limits
 
 MAX_ROWS = 64
+# The lists of files in the form.
+FILES = ("inline", "extra")
 # The sheet may be scrolled far away from what is wrong.
 SHOW_PROBLEM = "setTimeout(() => document.querySelector('.ry-sheet .err')?.scrollIntoView({block: 'center'}), 80)"
 NO_FIELDS: dict[str, str] = {**empty_form("")["fields"]}
@@ -105,23 +107,16 @@ class ModuleFormState(RunnerChoices, rx.State):
 
     @rx.event
     def add_file(self, where: str) -> None:
-        rows = {"inline": self.inline, "extra": self.extra}.get(where)
-        if rows is None or len(rows) >= MAX_ROWS:
-            return
-        key = str(max((int(row["key"]) for row in rows), default=-1) + 1)
-        added: list[FileRow] = [*rows, {"key": key, "path": "", "content": ""}]
-        if where == "inline":
-            self.inline = added
-        else:
-            self.extra = added
+        rows = self.get_value(where) if where in FILES else []
+        if where in FILES and len(rows) < MAX_ROWS:
+            key = str(max((int(row["key"]) for row in rows), default=-1) + 1)
+            setattr(self, where, [*rows, {"key": key, "path": "", "content": ""}])
 
     @rx.event
     def remove_file(self, where: str, key: str) -> None:
         """Take a row away; the others keep what was typed into them."""
-        if where == "inline":
-            self.inline = [row for row in self.inline if row["key"] != key]
-        elif where == "extra":
-            self.extra = [row for row in self.extra if row["key"] != key]
+        if where in FILES:
+            setattr(self, where, [row for row in self.get_value(where) if row["key"] != key])
 
     @rx.event
     async def save_module(self, form: dict[str, Any]) -> Any:

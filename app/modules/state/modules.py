@@ -54,14 +54,7 @@ NO_GROUP: GroupView = {"id": "", "path": "", "description": "", "hooks": [], "ap
 
 
 class ModulesState(LivePage, rx.State):
-    TOPICS: ClassVar[frozenset[str]] = RIGHTS | {
-        "modules",
-        "groups",
-        "provision_jobs",
-        "worker_assignments",
-        "module_git",
-        "git_connections",
-    }
+    TOPICS: ClassVar[frozenset[str]] = RIGHTS | {*TREE_TOPICS, "worker_assignments", "module_git", "git_connections"}
 
     nodes: list[Node] = []
     total: int = 0
@@ -186,17 +179,13 @@ class ModulesState(LivePage, rx.State):
         jobs = [job for job in rows if job is not None]
         if self._full and not changed.is_everything and self._concerns(jobs, changed):
             await self._read_module(str(self._full["id"]))
-        if not changed.is_everything and changed.touches(RIGHTS):
-            await self._show_access()
+        if self.chosen and not changed.is_everything and changed.touches(RIGHTS):
+            access, who = await self.get_state(AccessState), await self._who()
+            await asyncio.gather(access._read(), who._ask_verbs(access.path))
         await self._show_tree(store)
         await self._show_group(store, self.group["path"])
         if self._full:
             self._assign("module", build_view(self._full, self._workers, self._assignments))
-
-    async def _show_access(self) -> None:
-        access = await self.get_state(AccessState)
-        if self.chosen:
-            await asyncio.gather(access._read(), (await self._who())._ask_verbs(access.path))
 
     async def _show_group(self, store: OrgStore, path: str) -> None:
         modules, runners = (store.live_queries.held(query(path)) for query in (_below_query, _runners_query))

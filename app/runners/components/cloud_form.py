@@ -20,12 +20,6 @@ def _select(label: str, items: rx.Component, value: Any, on_change: Any, hint: A
     return labelled(label, choice(label, items, value=value, on_change=on_change), rx.el.small(hint))
 
 
-def _identity_hint() -> rx.Component:
-    return rx.foreach(
-        State.identities, lambda item: rx.cond(item["id"] == State.identity_id, item["hint"], rx.fragment())
-    )
-
-
 def _check() -> rx.Component:
     """Offer an identity only once a runner has seen it work; before that, offer to try it."""
     words = rx.match(
@@ -71,12 +65,15 @@ def _more() -> rx.Component:
 
 def _form() -> rx.Component:
     identities = offered(State.identities)
+    hint = rx.foreach(
+        State.identities, lambda item: rx.cond(item["id"] == State.identity_id, item["hint"], rx.fragment())
+    )
     regions = rx.foreach(State.regions, lambda region: rx.select.item(region, value=region))
     sizes = rx.fragment(*[rx.select.item(size, value=size) for size in SIZES])
     allowed = State.regions.length().to_string() + " regions allowed by this identity"
     return rx.fragment(
         rx.el.div(
-            _select("Cloud identity", identities, State.identity_id, State.set_identity, _identity_hint()),
+            _select("Cloud identity", identities, State.identity_id, State.set_identity, hint),
             _select("Region", regions, State.region, State.set_region, allowed),
             class_name="ry-two",
         ),

@@ -9,29 +9,15 @@ from app.jobs.components.table import job_link, job_status
 from app.runners.components.charts import area_chart
 from app.runners.state.runner import RunnerState
 from app.runners.view.curves import Curve
+from app.runners.view.events import RUNNER_EVENTS
 from app.ui.badges import runner_badge, tag
-from app.ui.controls import icon, page_link
+from app.ui.controls import icon, known_icon, page_link
 from app.ui.elements import ago, clock_time, date, load, since
 from app.ui.panel import fact, titled_panel
 from app.ui.resource import Column, mono, rows_table, unmarked
 from app.ui.table import cell, heads, table
 
 State = RunnerState
-EVENT_ICONS = (
-    "plus",
-    "plug",
-    "unplug",
-    "wifi",
-    "wifi-off",
-    "log-out",
-    "play",
-    "circle-pause",
-    "circle-play",
-    "key-round",
-    "trash-2",
-    "circle-arrow-up",
-    "folder-tree",
-)
 
 
 def _version() -> rx.Component:
@@ -190,10 +176,9 @@ def jobs() -> rx.Component:
 
 
 def _event(event: Any) -> rx.Component:
-    marks = [(name, icon(name)) for name in EVENT_ICONS]
     return rx.el.li(
         clock_time(event["at"]),
-        rx.match(event["icon"], *marks, icon("info")),
+        known_icon(event["icon"], (name for name, _ in RUNNER_EVENTS.values()), "info"),
         rx.el.span(event["text"]),
         rx.el.span(event["by"], class_name="sm"),
         key=event["id"],

@@ -138,7 +138,7 @@ def _update_by_hand() -> rx.Component:
 
 
 def _rotated() -> rx.Component:
-    owner = State.rotated_id
+    owner = State.shown_id
     shown, copy = secret(owner, "%TOKEN%", class_name="ry-whole"), copy_button("%TOKEN%", "Copy the token", owner=owner)
     return secret_dialog(
         rx.el.div(token_warning(), class_name="ry-dialog-field"),
@@ -146,5 +146,5 @@ def _rotated() -> rx.Component:
         title="Copy the new token now",
         text="Give it to the runner as WORKER_TOKEN and start it again.",
         lines=[once_line("Token", shown, copy)],
-        on_close=State.forget_token,
+        on_close=State.forget,
     )

@@ -6,7 +6,7 @@ from typing import Any
 import reflex as rx
 
 from app.frame.releases.files import newest_files
-from app.frame.session import SEGMENT, AppState, acts, say_error, takes
+from app.frame.session import SEGMENT, ShownSecret, acts, say_error, takes
 from app.frame.versions import breaking_ahead, latest, update_kind
 from app.project.errors import AppError
 from app.project.models import Filter, Query, Row
@@ -23,7 +23,7 @@ FLEET_WIDE = ("update_all", "update_by_hand")
 OVERLAPS = {"0": "now", "3600": "in 1 hour", "86400": "in 24 hours", "604800": "in 7 days"}
 
 
-class RunnerActionState(AppState, rx.State):
+class RunnerActionState(ShownSecret, rx.State):
     kind: str = ""
     worker_id: str = ""
     worker_name: str = ""
@@ -32,7 +32,6 @@ class RunnerActionState(AppState, rx.State):
     typed: str = ""
     overlap: str = "86400"
     is_busy: bool = False
-    rotated_id: str = ""
     update_commands: dict[str, str] = {}
     update_way: str = "systemd"
     breaking: list[str] = []
@@ -141,27 +140,21 @@ class RunnerActionState(AppState, rx.State):
         """Close a question from another page or from before a reload; one that was opened here, before the page was loaded, stays."""
         if self.kind and self._asked_on != self._here():
             self._close()
-        if not self.rotated_id:
+        if not self.shown_id:
             return None
         # A reload loses a new token, a new connection does not: the browser knows.
-        asked = f"window.runyard.hasSecret('{self.rotated_id}')"
+        asked = f"window.runyard.hasSecret('{self.shown_id}')"
         return rx.call_script(asked, callback=RunnerActionState.forget_unless)
 
     @rx.event
     def forget_unless(self, has_token: bool) -> None:
         """Close a dialog that could only show where its token was."""
         if not has_token:
-            self.rotated_id = ""
+            self.shown_id = ""
 
     @rx.event
     def close(self) -> None:
         self._close()
-
-    @rx.event
-    def forget_token(self) -> rx.event.EventSpec:
-        """Close the dialog that shows a new token; the page forgets it."""
-        gone, self.rotated_id = self.rotated_id, ""
-        return rx.call_script(f"window.runyard.forget('{gone}')") if gone else rx.noop()
 
     @rx.event
     async def confirm(self) -> Any:
@@ -202,14 +195,13 @@ class RunnerActionState(AppState, rx.State):
             )
         return rx.toast.success(f"{self.worker_name} is removed", description="Its jobs and logs stay.")
 
-    async def _rotate(self) -> list[rx.event.EventSpec]:
+    async def _rotate(self) -> rx.event.EventSpec:
         token = await asyncio.to_thread(make_token)
         args = {"p_worker": self.worker_id, "p_token_hash": token.hash, "p_token_hint": token.hint}
         await self._rpc("rotate_worker_token", {**args, "p_overlap_seconds": int(self.overlap)})
-        self.rotated_id = self.worker_id
         # Tokens and events are not live rows: every viewer of this runner is shown them again.
         (await self._store()).notify("workers", self.worker_id)
-        return [rx.call_script(f"window.runyard.secret('{self.worker_id}', '{token.text}')")]
+        return self._reveal(self.worker_id, token.text)
 
     async def _update(self) -> rx.event.EventSpec | None:
         args, said = {"p_worker": self.worker_id}, f"Updating {self.worker_name}"

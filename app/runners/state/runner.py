@@ -77,15 +77,13 @@ class RunnerState(LivePage, rx.State):
     def _queries(self) -> tuple[LiveQuery, LiveQuery, LiveQuery]:
         topics = ("workers", "worker_instances", "worker_releases", "overview")
         jobs: dict[str, Any] = {"filters": {"worker_id": self._id()}, "sort": "newest", "limit": JOBS_SHOWN}
+        # Not all runners make the rest of the page old, because a fleet has thousands of others.
+        rest = (f"runner:{self._id()}", "worker_assignments", "scaling_decisions", AGAIN)
         return (
             live_query("list_runners", topics, "workers", filters={"id": [self._id()]}),
             live_query("list_jobs", ("provision_jobs",), "provision_jobs", **jobs),
-            live_query("runner_page", self._topics(), worker=self._id()),
+            live_query("runner_page", rest, worker=self._id()),
         )
-
-    def _topics(self) -> tuple[str, ...]:
-        """Return the topics that make the rest of the page old; not all runners, because a fleet has thousands of others."""
-        return f"runner:{self._id()}", "worker_assignments", "scaling_decisions", AGAIN
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         runner, jobs, around = (store.live_queries.held(one) for one in self._queries())
@@ -98,7 +96,6 @@ class RunnerState(LivePage, rx.State):
             self.is_missing, self.problem = True, "This runner was removed."
             return
         await self._show_facts(worker)
-        self._show_pulse(worker)
         if jobs is not None:
             self._show_jobs(jobs)
         if around is not None:
@@ -126,8 +123,6 @@ class RunnerState(LivePage, rx.State):
         self._assign("labels", list(worker.get("labels") or []))
         self._assign("allows_many", bool(worker.get("allow_multiple_instances")))
         self._assign("serves_all", bool(worker.get("is_assigned_to_all_modules")))
-
-    def _show_pulse(self, worker: Row) -> None:
         pulses = read_pulses(worker)
         self._assign("pulse", pulses.pop(self._id()))
         self._assign("pulses", pulses)

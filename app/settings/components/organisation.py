@@ -33,7 +33,7 @@ def _organisation_form() -> rx.Component:
             "People may approve jobs that they requested themselves",
             name="can_approve_own",
             default_checked=state.can_approve_own,
-            on_change=state.touch_check,
+            on_change=state.touch,
         ),
         rx.el.div(save, rx.el.span(said, class_name="sm"), class_name="ry-acts"),
         on_submit=state.save,

@@ -57,13 +57,7 @@ class OrganisationState(LivePage, rx.State):
         self.created_at, self.errors, self.is_changed = str(row.get("created_at", "")), {}, False
 
     @rx.event
-    def touch(self, text: str) -> None:
-        del text
-        self.is_changed = True
-
-    @rx.event
-    def touch_check(self, is_on: bool) -> None:
-        del is_on
+    def touch(self, value: str | bool) -> None:
         self.is_changed = True
 
     @rx.event

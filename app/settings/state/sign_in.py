@@ -45,10 +45,6 @@ class Provider(TypedDict):
     hours: str
 
 
-def build_domains(rows: list[Row]) -> list[DomainView]:
-    return [read(DomainView, row, id=row["domain"], name=row["domain"], is_proved=row["proved_at"]) for row in rows]
-
-
 def build_claims(mine: Row | None) -> list[PAIR]:
     """Show what the viewer's own last sign-in said, and what became of it."""
     if not mine:
@@ -86,19 +82,18 @@ class SignInState(Removing, OpenForm, LivePage, rx.State):
     close = puts(is_choosing=False)
 
     async def _prepare(self, session: BrowserSession) -> None:
-        del session
         self.is_open, self.is_choosing, self.is_ending, self.removing = False, False, False, ""
         # The fault of a test that just ended.
         self.said = unquote(read_sid(self.router.headers.cookie or "", SAID))
         self.callback = f"{runtime().settings.runner_url}/auth/v1/callback"
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
-        del changed
         found = await self._rpc("sign_in_settings", {"p_org": store.org_id})
         provider = found["provider"] or {}
         self.has_provider = bool(provider)
         self.provider = read(Provider, {"claim": "groups", "hours": 24, **provider})
-        self._assign("rows", build_domains(found["domains"]))
+        domains = ({**row, "id": row["domain"], "name": row["domain"]} for row in found["domains"])
+        self._assign("rows", [read(DomainView, row, is_proved=row["proved_at"]) for row in domains])
         self._assign("teams", [read(TeamView, team, claim=team["claim"] or "") for team in found["teams"]])
         self._assign("claims", build_claims(found["mine"]))
         self.is_joined = bool(found["mine"]) and not found["mine"]["is_test"]

@@ -127,7 +127,8 @@ def link(row: Row) -> str:
 
 def detail_words(detail: Row) -> str:
     """Format the other details of an event in one line."""
-    parts = [_field_words(key.replace("_", " "), value) for key, value in detail.items() if _is_plain(value)]
+    plain = {key: value for key, value in detail.items() if isinstance(value, str | int) and value != ""}
+    parts = [_field_words(key.replace("_", " "), value) for key, value in plain.items()]
     return ", ".join(dict.fromkeys(parts))[:LONGEST]
 
 
@@ -139,10 +140,6 @@ def _field_words(field: str, value: object) -> str:
     if field.endswith("sha256"):
         return f"{field.removesuffix('sha256').strip() or 'digest'} {str(value)[:8]}"
     return SAID.get(str(value)) or f"{field} {_value(value)}"
-
-
-def _is_plain(value: object) -> bool:
-    return isinstance(value, str | int) and value != ""
 
 
 def changes(found: object) -> list[Change]:

@@ -71,7 +71,7 @@ def new_trust(key: str, platform: str) -> TrustView:
         "key": key,
         "issuer": chosen.issuer,
         "audience": AUDIENCE,
-        "claims": chosen.claims_text,
+        "claims": json.dumps(chosen.claims, indent=2),
         "hint": chosen.hint,
     }
 
@@ -136,10 +136,6 @@ class Platform:
     issuer: str
     claims: dict[str, Any]
     hint: str
-
-    @property
-    def claims_text(self) -> str:
-        return json.dumps(self.claims, indent=2)
 
 
 PLATFORMS: dict[str, Platform] = {

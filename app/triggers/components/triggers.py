@@ -7,7 +7,7 @@ import reflex as rx
 from app.frame.pick import ZONES, picks
 from app.frame.session import SessionState
 from app.triggers.components.marks import trigger_mark
-from app.triggers.state.triggers import PAGE_SIZE, TriggersState
+from app.triggers.state.triggers import TriggersState
 from app.triggers.view.triggers import KINDS, TriggerView
 from app.ui.controls import act_button, choice, icon, link_button, page_link, segments
 from app.ui.dialog import form_sheet
@@ -91,8 +91,8 @@ def _mark(row: rx.Var[TriggerView]) -> dict[str, Any]:
 
 
 def _bar() -> rx.Component:
-    kinds = segments("Kind of trigger", KINDS, value=State.only, on_change=State.choose_only)
-    search = search_box("trigger-search", "Search triggers", State.search_for, State.clear, value=State.search)
+    kinds = segments("Kind of trigger", KINDS, value=State.choices.kind, on_change=State.choose_only)
+    search = search_box("trigger-search", "Search triggers", State.search_for, State.clear, value=State.choices.search)
     return rx.el.div(kinds, rx.el.span(class_name="grow hide-s"), search, class_name="ry-bar ry-pb")
 
 
@@ -107,12 +107,12 @@ def _none() -> rx.Component:
         "admin connects repositories.",
     )
     none = empty("calendar-clock", "No triggers yet", text, link_button("Repositories", href=GIT, size="2", attrs={}))
-    return rx.cond((State.search != "") | (State.only != "any"), hidden, none)
+    return rx.cond(State.is_filtered, hidden, none)
 
 
 def triggers_panel() -> rx.Component:
     create = act_button(icon("plus"), "Create schedule", on_click=State.add(""))
-    foot = rx.cond(State.total > PAGE_SIZE, page_foot(State, PAGE_SIZE, State.total))
+    foot = rx.cond(State.total > State.PAGE_SIZE, page_foot(State, State.PAGE_SIZE, State.total))
     add = rx.cond(SessionState.can_operate, create)
     return resource_panel(State, "Triggers", ABOUT, COLUMNS, _none(), _bar(), add=add, mark=_mark, foot=foot)
 

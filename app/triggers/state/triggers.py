@@ -1,25 +1,21 @@
 """The triggers of an organisation, and the sheet that creates and edits a schedule."""
 
 from typing import Any
-from urllib.parse import urlencode
 
 import reflex as rx
 
-from app.frame.layout import say_in_address
-from app.frame.session import acts, takes
+from app.frame.session import SEGMENT, acts, takes
 from app.live.item_form import Items, Removal
-from app.live.page import LivePage
+from app.live.page import Filtered, chooses
 from app.project.errors import AppError
 from app.project.live_queries import LiveQuery, live_query
 from app.project.models import BrowserSession
 from app.project.store import EVERYTHING, Changed, OrgStore
 from app.triggers.view import triggers
 from app.triggers.view.schedules import KINDS, ScheduleView, build_view, check_form
-from app.triggers.view.triggers import TriggerView
+from app.triggers.view.triggers import TriggerFilter, TriggerView
 
 EMPTY: ScheduleView = build_view({"cron": KINDS["daily"]})
-ADDRESS = "/dashboard/jobs/schedules"
-PAGE_SIZE = 50
 QUERY_TOPICS = (
     "schedules", "job_sets", "provision_jobs", "modules", "groups", "module_git", "git_connections", "git_deliveries",
     "pull_requests",
@@ -28,14 +24,12 @@ QUERY_TOPICS = (
 RENEW_SECONDS = 1.0
 
 
-class TriggersState(Items, rx.State):
+class TriggersState(Filtered, Items, rx.State):
+    ADDRESS = "/dashboard/jobs/schedules"
     REMOVAL = Removal("remove_schedule", "p_schedule", "Schedule removed")
 
     rows: list[TriggerView] = []
-    total: int = 0
-    search: str = ""
-    only: str = "any"
-    page_number: int = 0
+    choices: TriggerFilter = TriggerFilter()
     chosen: ScheduleView = EMPTY
     kind: str = "daily"
     operation: str = "DRIFT"
@@ -45,23 +39,20 @@ class TriggersState(Items, rx.State):
     times: list[str] = []
     wrong: str = ""
 
+    # By letters of a module, a group or a repository.
+    search_for = chooses("search")
+    choose_only = chooses("kind", SEGMENT)
     set_operation = takes("operation")
     run_now = acts("run_schedule", "p_schedule", "Started")
 
     def _query(self) -> LiveQuery:
-        filters = {} if self.only == "any" else {"kind": [self.only]}
-        page: dict[str, Any] = {"limit": PAGE_SIZE, "offset": self.page_number * PAGE_SIZE}
-        return live_query(
-            "list_triggers", QUERY_TOPICS, pause_seconds=RENEW_SECONDS, search=self.search, filters=filters, **page
-        )
+        asked = self.get_value("choices").arguments()
+        page: dict[str, Any] = {"limit": self.PAGE_SIZE, "offset": self.page_number * self.PAGE_SIZE}
+        return live_query("list_triggers", QUERY_TOPICS, pause_seconds=RENEW_SECONDS, **asked, **page)
 
     async def _prepare(self, session: BrowserSession) -> None:
         await super()._prepare(session)
-        self.page_number = 0
-        asked = self.router.url.query_parameters
-        self.search, self.only = str(asked.get("search", ""))[:100], "any"
-        if asked.get("kind") in triggers.KINDS:
-            self.only = str(asked["kind"])
+        self._take(TriggerFilter.read(self.router.url.query_parameters))
         await self._ask(self._query())
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
@@ -73,36 +64,6 @@ class TriggersState(Items, rx.State):
     async def _again(self, changed: Changed = EVERYTHING) -> None:
         """Show what a change of a schedule led to, at once."""
         await self._renew()
-
-    async def _turn(self) -> rx.event.EventSpec:
-        await self._ask(self._query())
-        await LivePage._again(self)
-        chosen = {"search": self.search} if self.search else {}
-        chosen |= {"kind": self.only} if self.only != "any" else {}
-        return say_in_address(ADDRESS, f"?{urlencode(chosen)}" if chosen else "")
-
-    @rx.event
-    async def search_for(self, text: str) -> rx.event.EventSpec:
-        """Show triggers whose module, group or repository has these letters."""
-        self.search, self.page_number = text[:100].strip(), 0
-        return await self._turn()
-
-    @rx.event
-    async def choose_only(self, value: str | list[str]) -> rx.event.EventSpec:
-        self.only, self.page_number = value if isinstance(value, str) and value in triggers.KINDS else "any", 0
-        return await self._turn()
-
-    @rx.event
-    async def clear(self) -> rx.event.EventSpec:
-        """Show everything again; the browser has emptied the field."""
-        self.search, self.only, self.page_number = "", "any", 0
-        return await self._turn()
-
-    @rx.event
-    async def turn_page(self, step: int) -> rx.event.EventSpec:
-        last = max(0, (self.total - 1) // PAGE_SIZE)
-        self.page_number = min(last, max(0, self.page_number + (1 if step > 0 else -1)))
-        return await self._turn()
 
     async def _open_form(self, chosen: ScheduleView, *, is_new: bool) -> None:
         self._fill(chosen, is_new=is_new)

@@ -1,10 +1,13 @@
 """Triggers: pushes, pull requests and schedules as rows of one table."""
 
+from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote
 
 from app.triggers.view.git import change_href
 from app.triggers.view.schedules import ScheduleView
 from app.triggers.view.schedules import build_view as build_schedule
+from app.ui.choices import Choices
 from app.ui.view import Row, count, read
 
 KINDS = {"any": "All", "push": "Pushes", "pull_request": "Pull requests", "schedule": "Schedules"}
@@ -15,6 +18,19 @@ APPLY_MODES = {
     "never": "Never",
 }
 WHOLE = "the whole repository"
+
+
+@dataclass(frozen=True)
+class TriggerFilter(Choices):
+    OFFERS = {"kind": KINDS}
+    FORMS = {}
+
+    kind: str = "any"
+    search: str = ""
+
+    def arguments(self) -> dict[str, Any]:
+        """Build the arguments of list_triggers."""
+        return {"search": self.search, "filters": {} if self.kind == "any" else {"kind": [self.kind]}}
 
 
 class TriggerView(ScheduleView):

@@ -58,25 +58,8 @@ join pg_roles r on r.oid = m.roleid
 join pg_roles me on me.oid = m.member
 where me.rolname = current_user
 
--- name: become_service
-select set_config('role', 'service_role', true)
-
--- name: become_user
--- As REST does it, with the channel's topic for policies to look at.
-select
-  set_config('role', %(role)s, true),
-  set_config('realtime.topic', %(topic)s, true),
-  set_config('request.jwt.claims', %(claims)s, true),
-  set_config('request.jwt.claim.sub', %(sub)s, true),
-  set_config('request.jwt.claim.role', %(role)s, true),
-  set_config('request.headers', %(headers)s, true)
-
--- name: insert_probe
--- Rolled back: anyone who can read it may read the topic.
-insert into realtime.messages (topic, extension, private) values (%(topic)s, 'broadcast', true) returning id
-
--- name: read_probe
-select id from realtime.messages where topic = %(topic)s and id = %(id)s
+-- name: may_read
+select _realtime.may_read(%(topic)s, %(role)s, %(claims)s, %(sub)s, %(headers)s)
 
 -- name: ended_sessions
 select id from unnest(%(ids)s::uuid[]) as id where not _realtime.has_session(id)

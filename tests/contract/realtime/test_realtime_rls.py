@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from stack.realtime.fanout import VIEWERS_AT_ONCE
 from tests.contract.realtime.server import RealtimeServer
 from tests.contract.realtime.wire import Received, Wire, open_wire
 
@@ -53,6 +54,19 @@ async def test_everybody_gets_their_own_rows_and_no_others(
         sql.execute(f"delete from {guarded_table}")
         for wire in (alice, bob, anon, service):
             assert await until(wire, "DELETE", 4) == [("DELETE", number) for number in (1, 2, 3, 4)]
+
+
+async def test_of_many_viewers_each_gets_their_own_rows_in_their_order(
+    realtime: RealtimeServer, sql: psycopg.Connection, guarded_table: str
+) -> None:
+    owners = [str(uuid.UUID(int=number)) for number in range(1, 2 * VIEWERS_AT_ONCE + 3)]
+    async with AsyncExitStack() as stack:
+        wires = [await listen(stack, realtime, guarded_table, realtime.token(sub=owner)) for owner in owners]
+        for round_, owner in enumerate([*owners, *owners], start=1):
+            sql.execute(f"insert into {guarded_table} values (%s, %s, 'x')", [round_, owner])
+        for number, wire in enumerate(wires, start=1):
+            again = number + len(owners)
+            assert await until(wire, "INSERT", again) == [("INSERT", number), ("INSERT", again)]
 
 
 async def test_a_row_deleted_before_it_was_read_is_sent_as_deleted_only(

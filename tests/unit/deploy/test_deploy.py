@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from cli.engines import ENGINES
+from cli.engines.catalog import ENGINES
 from worker.cloud.service import COMMAND
 from worker.errors import ExitCode
 from worker.settings.sources import path_of_variable

@@ -6,7 +6,7 @@ import pytest
 
 from cli.runners.shared import read_configuration
 from stack.settings import PROJECT
-from worker.settings import load_settings
+from worker.settings.load import load_settings
 from worker.settings.sources import path_of_variable
 
 ASSIGNMENT = re.compile(r"^#?([A-Z_]+)=(.*)$", re.MULTILINE)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.engines import ENGINES, Engine
 from cli.engines.build import environment, fetch_sources
+from cli.engines.catalog import ENGINES, Engine
 from cli.engines.progress import Reporter
 from cli.engines.toolchain import GO_PACKAGE, GO_VERSION, find_go
 from stack.settings import PROJECT

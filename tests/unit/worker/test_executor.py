@@ -16,7 +16,7 @@ from worker.errors import ExitCode, RunnerUnfit
 from worker.executor import Executor
 from worker.logs.redactor import KnownSecrets
 from worker.running.table import JobHandle
-from worker.settings import load_settings
+from worker.settings.load import load_settings
 
 pytestmark = pytest.mark.anyio
 WORKER = "7b0b1c9e-8f0c-4a77-9d0c-0d8b0a7c2f11"

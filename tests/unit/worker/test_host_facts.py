@@ -8,7 +8,7 @@ import pytest
 from worker.finder import EngineFinder
 from worker.host_facts import HostFacts
 from worker.process_status import ProcessStatus
-from worker.settings import load_settings
+from worker.settings.load import load_settings
 
 BASE = {"WORKER_ID": "7b0b1c9e-8f0c-4a77-9d0c-0d8b0a7c2f11", "WORKER_TOKEN": "ryw_x", "SUPABASE_URL": "http://x"}
 DOCKER = {"RUNYARD_JOB_DISPATCHER_TYPE": "docker", "RUNYARD_JOB_DISPATCHER_DATA_IMAGE": "runyard-worker"}

@@ -11,7 +11,7 @@ from tests.unit.worker.fakes import HandClock, Network
 from worker.errors import ExitCode, Fatal, Retryable
 from worker.logs.redactor import KnownSecrets
 from worker.main import Runner
-from worker.settings import load_settings
+from worker.settings.load import load_settings
 
 pytestmark = pytest.mark.anyio
 GRANT = {

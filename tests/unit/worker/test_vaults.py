@@ -10,7 +10,7 @@ from tests.unit.worker.dispatch.serving import Call, serve
 from tests.unit.worker.session.test_session import GRANT, HandClock, Network, session
 from worker.errors import Retryable
 from worker.logs.redactor import KnownSecrets
-from worker.settings import load_settings
+from worker.settings.load import load_settings
 from worker.vaults import read_secret
 
 BASE = {"WORKER_ID": "8a3b1c52-0000-4000-8000-000000000000", "SUPABASE_URL": "https://x.example"}

@@ -18,7 +18,7 @@ from worker.finder import EngineFinder
 from worker.logs.job_log import JobLog
 from worker.logs.redactor import Redactor
 from worker.logs.spool import Spool
-from worker.settings import load_settings
+from worker.settings.load import load_settings
 from worker.statebackend.backend import StateBackend
 from worker.statebackend.journal import take_seal
 

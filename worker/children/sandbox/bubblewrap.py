@@ -58,17 +58,9 @@ def prepare(program: str) -> None:
 def bubblewrap_words(order: dict[str, Any]) -> list[str]:
     """Build bubblewrap's arguments for the sandbox."""
     words = [
-        "--unshare-user",
-        "--unshare-pid",
-        "--unshare-ipc",
-        "--die-with-parent",
+        *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--die-with-parent"),
         # As root bubblewrap would leave a job every right inside, to unmount what covers secrets.
-        "--cap-drop",
-        "ALL",
-        "--proc",
-        "/proc",
-        "--dev",
-        "/dev",
+        *("--cap-drop", "ALL", "--proc", "/proc", "--dev", "/dev"),
     ]
     for part in machine_parts():
         words += ["--ro-bind", part, part]

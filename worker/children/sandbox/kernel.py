@@ -31,13 +31,16 @@ def watch(child: int, signals: set[int], interrupt: Any) -> int:
             if not is_interrupted:
                 is_interrupted = True
                 interrupt()
-            continue
-        while True:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-            if pid == child:
-                return status
-            if pid == 0:
-                break
+        elif (status := bury(child)) is not None:
+            return status
+
+
+def bury(child: int) -> int | None:
+    """Bury whatever has ended here; return the child's wait status once it is among them."""
+    while True:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid in (child, 0):
+            return status if pid == child else None
 
 
 def execute(argv: list[str], env: dict[str, str]) -> NoReturn:

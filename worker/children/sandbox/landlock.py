@@ -129,12 +129,8 @@ def stay(child: int) -> int | None:
         if number == signal.SIGINT and not is_interrupted:
             is_interrupted = True
             os.kill(child, signal.SIGINT)
-        while True:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-            if pid == child:
-                return status
-            if pid == 0:
-                break
+        if (status := kernel.bury(child)) is not None:
+            return status
 
 
 def end_descendants() -> None:

@@ -12,6 +12,7 @@ import respx
 from structlog.testing import capture_logs
 
 from app.project import feed as feed_module
+from app.project.asker import Turns
 from app.project.authorized_client import AuthorizedClient
 from app.project.client import Client
 from app.project.errors import Unreachable
@@ -31,7 +32,7 @@ async def test_changes_without_a_wake_up_are_read_after_the_pause() -> None:
     heard: list[tuple[str, str]] = []
     store.listen(lambda table, row_id: heard.append((table, row_id)))
     nothing = cast("Any", None)
-    feed = OrgFeed(store, nothing, nothing, nothing, nothing)
+    feed = OrgFeed(store, nothing, nothing, nothing, nothing, nothing)
     for _ in range(2):
         feed._notify("log", "7", 20)
     feed._notify("groups", "g", None)
@@ -72,7 +73,7 @@ async def test_a_feed_continues_after_every_failure(no_pauses: None) -> None:
     store, nothing = OrgStore("org"), cast("Any", None)
     assert store.link is Link.JOINING, "a first load does not count as a failure"
     store.set_link(Link.LIVE)
-    feed = OrgFeed(store, nothing, nothing, member, nothing)
+    feed = OrgFeed(store, nothing, nothing, member, nothing, nothing)
     with capture_logs() as logs:
         async with running(feed) as task:
 
@@ -107,6 +108,8 @@ async def test_pages_are_offline_while_nobody_s_token_can_be_renewed(no_pauses: 
     async def is_offline() -> bool:
         return store.link is Link.OFFLINE
 
-    async with running(OrgFeed(store, authorized, nothing, lambda: hub.member("org"), lambda _: False)):
+    async with running(
+        OrgFeed(store, authorized, nothing, lambda: hub.member("org"), lambda _: False, Turns(asyncio.Event()))
+    ):
         await eventually(is_offline)
     await authorized.client.aclose()

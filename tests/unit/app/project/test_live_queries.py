@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from app.project.asker import Asker
+from app.project.asker import Asker, Turns
 from app.project.authorized_client import AuthorizedClient
 from app.project.errors import NotThere, Unreachable
 from app.project.live_queries import LiveQuery, live_query
@@ -50,7 +50,9 @@ def setting(*answers: Any, link: Link = Link.LIVE) -> tuple[OrgStore, FakeAuthor
     async def member() -> BrowserSession:
         return ME
 
-    return store, authorized, Asker(store, cast("AuthorizedClient", authorized), member), notified
+    calm = asyncio.Event()
+    calm.set()
+    return store, authorized, Asker(store, cast("AuthorizedClient", authorized), member, Turns(calm)), notified
 
 
 def shown(store: OrgStore, asked: LiveQuery = RUNNERS) -> list[tuple[str, str]]:

@@ -21,8 +21,10 @@ import pytest
 import typer
 
 from cli.commands.engines import chosen
-from cli.engines import ENGINES, Engine, EngineError, Progress, binary_folder, ensure, find, read_progress
-from cli.engines.cache import is_locked, locked
+from cli.engines.cache import binary_folder, find, is_locked, locked
+from cli.engines.catalog import ENGINES, Engine, EngineError
+from cli.engines.ladder import ensure
+from cli.engines.progress import Progress, read_progress
 from cli.engines.toolchain import needed_go
 from tests.support.waiting import wait_until
 

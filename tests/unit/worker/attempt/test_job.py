@@ -18,7 +18,8 @@ from worker.children.child import Command
 from worker.enums import CHANGING_PHASES, CancelKind, JobPhase, JobStatus, JobType
 from worker.errors import EngineKilled, Fenced, JobCancelled, JobFailed, JobInterrupted, JobTimedOut
 from worker.running.reporter import Reporter
-from worker.settings import Settings, load_settings
+from worker.settings.load import load_settings
+from worker.settings.model import Settings
 from worker.steps.fetch import find_folder
 from worker.steps.hooks import approved_hooks, check_approved
 from worker.steps.recipes import recipe

@@ -12,7 +12,7 @@ from stack.settings import PROJECT
 WIPED = """
 import os
 from worker.children.hardening import wipe_environment
-from worker.settings import forget_secrets
+from worker.settings.load import forget_secrets
 wipe_environment(forget_secrets(os.environ))
 print(open("/proc/self/environ").read())
 print(os.environ["COLOUR"])

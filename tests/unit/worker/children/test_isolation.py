@@ -22,8 +22,9 @@ from worker.children.isolation import KEEPER, find_isolation
 from worker.children.sandbox.kernel import CANNOT_START
 from worker.children.users import COOKIE_VARIABLE
 from worker.errors import Fatal
-from worker.settings import SettingsError, load_settings
 from worker.settings.dispatcher import IsolationWay
+from worker.settings.load import load_settings
+from worker.settings.sources import SettingsError
 
 __all__ = ["place"]
 
@@ -277,7 +278,7 @@ async def test_the_death_of_the_runner_is_one_interrupt(place: Place, way: str) 
 import asyncio, pathlib, json
 from worker.children.child import Child, Command
 from worker.children.isolation import find_isolation
-from worker.settings import load_settings
+from worker.settings.load import load_settings
 environ = json.loads({json.dumps(json.dumps(place.environ(way)))})
 async def main():
     isolation = find_isolation(load_settings(environ=environ), environ)

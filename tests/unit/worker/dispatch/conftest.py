@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from moto.server import ThreadedMotoServer
 
-from worker.dispatch import Order
-from worker.settings import Settings, load_settings
+from worker.dispatch.base import Order
+from worker.settings.load import load_settings
+from worker.settings.model import Settings
 
 RUNNER_TOKEN = "ryw_the_record_s_own_token"
 REGION = "us-east-2"

@@ -11,7 +11,7 @@ from tests.unit.worker.dispatch.conftest import RUNNER_TOKEN, MakeSettings
 from tests.unit.worker.dispatch.docker_api import DockerApi
 from tests.unit.worker.dispatch.processes import write_executor
 from tests.unit.worker.dispatch.serving import serve
-from worker.dispatch import Order
+from worker.dispatch.base import Order
 from worker.dispatch.docker import DockerDispatcher
 from worker.errors import RunnerUnfit
 from worker.settings.dispatcher import parse_bytes

@@ -11,11 +11,11 @@ from stack.settings import PROJECT
 from tests.unit.worker.dispatch.conftest import REGION, RUNNER_TOKEN, MakeSettings
 from tests.unit.worker.fakes import HandClock
 from worker.clock import Clock
-from worker.dispatch import Order, dispatcher_for
-from worker.dispatch.base import LOST
+from worker.dispatch.base import LOST, Order
+from worker.dispatch.choose import dispatcher_for
 from worker.dispatch.ecs import EcsDispatcher, EcsExecution
 from worker.errors import RunnerUnfit
-from worker.settings import Settings
+from worker.settings.model import Settings
 
 pytestmark = pytest.mark.anyio
 

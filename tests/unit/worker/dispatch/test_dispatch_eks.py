@@ -18,10 +18,10 @@ from tests.unit.worker.dispatch.kubernetes_api import KubernetesApi, problem
 from tests.unit.worker.dispatch.processes import write_executor
 from tests.unit.worker.dispatch.serving import Call, Route, serve
 from tests.unit.worker.fakes import HandClock
-from worker.dispatch import Order
+from worker.dispatch.base import Order
 from worker.dispatch.kubernetes import KubernetesDispatcher
 from worker.errors import RunnerUnfit
-from worker.settings import Settings
+from worker.settings.model import Settings
 
 pytestmark = pytest.mark.anyio
 CLUSTER = "prod"

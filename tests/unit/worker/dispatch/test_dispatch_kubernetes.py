@@ -16,13 +16,12 @@ from tests.unit.worker.dispatch.kubernetes_api import KubernetesApi
 from tests.unit.worker.dispatch.processes import write_executor
 from tests.unit.worker.dispatch.serving import Call, serve
 from tests.unit.worker.fakes import HandClock
-from worker.dispatch import Order
-from worker.dispatch.base import LOST
+from worker.dispatch.base import LOST, Order
 from worker.dispatch.eks import cluster_token
 from worker.dispatch.kubernetes import KubernetesDispatcher
 from worker.dispatch.manifests import quantity
 from worker.errors import RunnerUnfit
-from worker.settings import Settings
+from worker.settings.model import Settings
 
 pytestmark = pytest.mark.anyio
 

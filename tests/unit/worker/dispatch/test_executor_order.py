@@ -1,8 +1,7 @@
 """The settings that a runner passes to an executor, and those that it withholds."""
 
-from worker.dispatch import Order
-from worker.dispatch.base import passed_variables, whole_environment
-from worker.settings import load_settings
+from worker.dispatch.base import Order, passed_variables, whole_environment
+from worker.settings.load import load_settings
 
 NEEDED = {
     "WORKER_ID": "7b0b1c9e-8f0c-4a77-9d0c-0d8b0a7c2f11",

@@ -167,6 +167,12 @@ def test_escaped_and_stretched_values_are_masked(spelling: str, size: int) -> No
     assert stream(Redactor([SECRET]), [text[at : at + size] for at in range(0, len(text), size)]) == f"value={MASK};\n"
 
 
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_a_value_as_json_is_masked_from_its_first_character_to_its_last(ascii_only: bool) -> None:
+    secret = '"quoted"\\é<pass&word>"'
+    assert Redactor([secret]).redact(json.dumps(secret, ensure_ascii=ascii_only)) == f'"{MASK}"'
+
+
 def test_short_values_do_not_blank_out_ordinary_words() -> None:
     assert Redactor(["yes", "10"]).redact("yes 10 times") == "yes 10 times"
 

@@ -13,7 +13,7 @@ from worker.api.replies import JobRef
 from worker.attempt.outcome import Outcome
 from worker.clock import Clock
 from worker.enums import JobStatus
-from worker.logs.shipper import MOST_BYTES, BatchRules, Shipper
+from worker.logs.shipper import MOST_BYTES, MOST_CHUNKS, BatchRules, Shipper
 from worker.logs.spool import Spool
 from worker.running.reporter import finish_completely
 
@@ -69,6 +69,13 @@ async def test_everything_arrives_once_and_in_order_over_a_bad_network(tmp_path:
     shipper.drain()
     await shipper.run()
     assert store.text == "".join(f"line {number}\n" for number in range(200))
+
+
+async def test_all_that_a_server_lacks_is_sent_again_in_as_many_calls_as_it_takes(tmp_path: Path) -> None:
+    store, lines = Store(), 2 * MOST_CHUNKS + 3
+    shipper = Shipper(Network(store).server(), REF, filled(tmp_path, lines), BatchRules(), HandClock())
+    await shipper.resend([(1, lines)])
+    assert store.text == "".join(f"line {number}\n" for number in range(lines))
 
 
 async def test_a_refusal_ends_shipping_and_is_reported(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -142,6 +143,24 @@ def test_too_much_output_is_cut_with_a_notice_and_its_end_is_kept(tmp_path: Path
     assert "truncated" in text
     assert text.endswith("line 19999\nthe runner's own words\n")
     assert len(text) < 100_000
+    shown = re.findall(r"^line \d+$", text, re.MULTILINE)
+    left_out = re.search(r"([\d,]+) bytes of output are left out", text)
+    assert left_out is not None
+    assert int(left_out[1].replace(",", "")) == sum(len(f"line {number}\n") for number in range(20_000)) - sum(
+        len(line) + 1 for line in shown
+    )
+    assert len(shown) + text.count("[runyard]") + 2 == len(text.splitlines()), "no line is cut in two"
+
+
+def test_lines_are_counted_and_half_a_character_at_the_end_is_marked(tmp_path: Path) -> None:
+    counted: list[int] = []
+    log = JobLog(Spool(tmp_path), Redactor(), counted.append, most_bytes=10)
+    log.write(b"one\ntwo\n")
+    log.write(b"no end \xe2\x82")
+    assert text_of(log).endswith("no end \ufffd\n")
+    assert counted == [2, 1]
+    log.say("three")
+    assert counted[-1] == 1
 
 
 def test_steps_have_their_own_sections(tmp_path: Path) -> None:

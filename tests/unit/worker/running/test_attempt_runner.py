@@ -22,7 +22,7 @@ from worker.logs.shipper import Shipper
 from worker.running.attempt_runner import Attempt
 from worker.running.reporter import Reporter
 from worker.running.table import JobHandle
-from worker.settings import load_settings
+from worker.settings.load import load_settings
 from worker.statebackend.delivery import JournaledState
 from worker.statebackend.journal import FOLDER, take_seal
 

@@ -1,16 +1,15 @@
 """States that were kept on disk: each is offered to the project and runner that wrote it, and to no other."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.unit.worker.fakes import Network, refusal
+from tests.unit.worker.fakes import Network
 from worker.api.replies import JobRef
 from worker.attempt.context import KEPT_FOLDER, JobContext
 from worker.finder import EngineFinder
 from worker.running.recovery import hand_over_kept
-from worker.settings import load_settings
+from worker.settings.load import load_settings
 from worker.statebackend.journal import Journal, Kind, take_seal
 
 pytestmark = pytest.mark.anyio
@@ -33,11 +32,6 @@ def keep(home: Path, kept: Path, body: str) -> None:
     journal.set_aside(journal.first)
 
 
-def used_by(home: Path, *runners: str) -> None:
-    for runner in runners:
-        (home / "instances" / f"{runner}-host-1a2b3c4d").mkdir(parents=True)
-
-
 def files(home: Path) -> list[Path]:
     return list((home / KEPT_FOLDER).rglob("*.entry"))
 
@@ -54,36 +48,4 @@ async def test_a_kept_state_is_offered_to_its_own_project_and_runner_alone(
     assert [body["p_body"] for body in theirs.named("worker_state_keep")] == ["theirs"]
     await hand_over_kept(context_of(ours, tmp_path))
     assert [body["p_body"] for body in ours.named("worker_state_keep")] == ["ours"]
-    assert files(tmp_path) == []
-
-
-async def test_the_only_runner_of_a_directory_delivers_a_state_that_an_earlier_version_kept(tmp_path: Path) -> None:
-    used_by(tmp_path, OURS)
-    keep(tmp_path, tmp_path / KEPT_FOLDER, "old")
-    network = Network(lambda *_: {"is_stored": False})
-    await hand_over_kept(context_of(network, tmp_path))
-    assert [body["p_body"] for body in network.named("worker_state_keep")] == ["old"]
-    assert files(tmp_path) == []
-
-
-@pytest.mark.parametrize("answer", [{"is_known": False}, refusal("RY404", "never given to this runner"), {}])
-async def test_an_earlier_versions_state_that_a_project_does_not_know_stays_unseen_by_it(
-    tmp_path: Path, answer: Any
-) -> None:
-    used_by(tmp_path, OURS, OTHER)
-    keep(tmp_path, tmp_path / KEPT_FOLDER, "old")
-    network = Network(lambda *_: answer)
-    await hand_over_kept(context_of(network, tmp_path))
-    assert [body["p_body"] for body in network.named("worker_state_keep")] == [None]
-    assert len(files(tmp_path)) == 1
-
-
-async def test_an_earlier_versions_state_is_delivered_to_the_project_that_knows_it(tmp_path: Path) -> None:
-    used_by(tmp_path, OURS, OTHER)
-    keep(tmp_path, tmp_path / KEPT_FOLDER, "old")
-    network = Network(lambda _, body: {"is_known": True} if body["p_body"] is None else {"is_stored": False})
-    await hand_over_kept(context_of(network, tmp_path))
-    asked, given = network.named("worker_state_keep")
-    assert asked["p_written_at"] == given["p_written_at"]
-    assert (asked["p_body"], given["p_body"]) == (None, "old")
     assert files(tmp_path) == []

@@ -15,7 +15,7 @@ from worker.errors import RunnerUnfit
 from worker.finder import EngineFinder
 from worker.running.recovery import recover
 from worker.running.table import JobTable
-from worker.settings import load_settings
+from worker.settings.load import load_settings
 from worker.statebackend.journal import take_seal
 
 pytestmark = pytest.mark.anyio

@@ -17,7 +17,7 @@ from worker.errors import RunnerUnfit
 from worker.finder import EngineFinder
 from worker.running.remote import RemoteAttempt
 from worker.running.table import JobHandle
-from worker.settings import load_settings
+from worker.settings.load import load_settings
 from worker.statebackend.journal import take_seal
 
 pytestmark = pytest.mark.anyio

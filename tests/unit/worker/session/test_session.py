@@ -16,7 +16,8 @@ from worker.logs.redactor import KnownSecrets
 from worker.session.credentials import Credentials
 from worker.session.identity import RunnerIdentity, take_identity
 from worker.session.session import CONFLICT_WAIT_SECONDS, RunnerSession
-from worker.settings import Settings, load_settings
+from worker.settings.load import load_settings
+from worker.settings.model import Settings
 
 pytestmark = pytest.mark.anyio
 WORKER = "8a3b1c52-1111-4222-8333-444455556666"

@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
-from worker.settings import Settings, SettingsError, forget_secrets, level_for, load_settings
+from worker.settings.levels import level_for
+from worker.settings.load import forget_secrets, load_settings
+from worker.settings.model import Settings
+from worker.settings.sources import SettingsError
 
 RUNNER_ID = "7b0b1c9e-8f0c-4a77-9d0c-0d8b0a7c2f11"
 NEEDED = {"WORKER_ID": RUNNER_ID, "WORKER_TOKEN": "ryw_secret", "SUPABASE_URL": "http://db:54321/"}

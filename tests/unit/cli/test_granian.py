@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import httpx
-import pytest
 
 from stack.settings import PROJECT
 from tests.support.ports import free_port
@@ -18,10 +17,30 @@ async def app(scope, receive, send):
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"here"})
 """
+# A second signal meets the handler of the first one where that has the event's lock.
+MEETS = """
+import signal, threading
+from granian import cli
+from granian.server import common
+from cli.granian import run
+
+def serve():
+    event = threading.Event()
+    common.set_main_signals(lambda *_: event.set())
+    with event._cond:
+        signal.raise_signal(signal.SIGTERM)
+    assert event.wait(60)
+
+cli.entrypoint = serve
+run()
+"""
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_many_signals_at_once_end_the_server(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_that_interrupts_the_handling_of_another_does_not_wait_for_itself() -> None:
+    subprocess.run([sys.executable, "-c", MEETS], cwd=PROJECT, timeout=60, check=True)
+
+
+def test_many_signals_at_once_end_the_server(tmp_path: Path) -> None:
     (tmp_path / "served.py").write_text(APP)
     port = free_port()
     command = [sys.executable, "-m", "cli.granian", "--interface", "asgi", "--port", str(port), "--working-dir"]
@@ -29,7 +48,7 @@ def test_many_signals_at_once_end_the_server(tmp_path: Path, number: signal.Sign
     try:
         wait_until(lambda: answers(port))
         for _ in range(300):
-            process.send_signal(number)
+            process.send_signal(signal.SIGTERM)
         process.wait(60)
     finally:
         process.kill()

@@ -451,8 +451,8 @@ begin
   where exists (select from jsonb_each(v_settings) as s where jsonb_typeof(s.value) <> 'string'
     or s.value #>> '{}' ~ '[[:cntrl:]]');
   insert into public.job_identities as i (org_id, path, name, kind, audience, settings, created_by)
-  values (p_org, p_path, coalesce(p_spec ->> 'name', v_kind), v_kind, coalesce(p_spec ->> 'audience',
-    private.usual_audience(v_kind, v_settings)), v_settings, private.caller_id())
+  values (p_org, p_path, coalesce(p_spec ->> 'name', v_kind), v_kind,
+    coalesce(p_spec ->> 'audience', private.usual_audience(v_kind, v_settings)), v_settings, private.caller_id())
   on conflict (org_id, path, name) do update set kind = excluded.kind, audience = excluded.audience,
     settings = excluded.settings
   returning * into v_identity;
@@ -937,8 +937,9 @@ begin
   perform private.refuse_unknown_keys(p_spec, array['name', 'provider', 'account_id', 'role_arn', 'regions',
     'network']);
   insert into public.cloud_identities (org_id, name, provider, account_id, role_arn, regions, network, created_by)
-  values (p_org, trim(p_spec ->> 'name'), coalesce(p_spec ->> 'provider', 'aws'), coalesce(p_spec ->> 'account_id',
-    split_part(p_spec ->> 'role_arn', ':', 5)), p_spec ->> 'role_arn', private.text_list(p_spec -> 'regions'),
+  values (p_org, trim(p_spec ->> 'name'), coalesce(p_spec ->> 'provider', 'aws'),
+    coalesce(p_spec ->> 'account_id', split_part(p_spec ->> 'role_arn', ':', 5)),
+    p_spec ->> 'role_arn', private.text_list(p_spec -> 'regions'),
     coalesce(p_spec -> 'network', '{"create_vpc": true}'), private.caller_id())
   returning * into v_identity;
   return private.audited(to_jsonb(v_identity), 'cloud_identity.created', v_identity.name);

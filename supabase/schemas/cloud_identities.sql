@@ -51,8 +51,9 @@ begin
   perform private.refuse_unknown_keys(p_spec, array['name', 'provider', 'account_id', 'role_arn', 'regions',
     'network']);
   insert into public.cloud_identities (org_id, name, provider, account_id, role_arn, regions, network, created_by)
-  values (p_org, trim(p_spec ->> 'name'), coalesce(p_spec ->> 'provider', 'aws'), coalesce(p_spec ->> 'account_id',
-    split_part(p_spec ->> 'role_arn', ':', 5)), p_spec ->> 'role_arn', private.text_list(p_spec -> 'regions'),
+  values (p_org, trim(p_spec ->> 'name'), coalesce(p_spec ->> 'provider', 'aws'),
+    coalesce(p_spec ->> 'account_id', split_part(p_spec ->> 'role_arn', ':', 5)),
+    p_spec ->> 'role_arn', private.text_list(p_spec -> 'regions'),
     coalesce(p_spec -> 'network', '{"create_vpc": true}'), private.caller_id())
   returning * into v_identity;
   return private.audited(to_jsonb(v_identity), 'cloud_identity.created', v_identity.name);

@@ -68,8 +68,8 @@ begin
   where exists (select from jsonb_each(v_settings) as s where jsonb_typeof(s.value) <> 'string'
     or s.value #>> '{}' ~ '[[:cntrl:]]');
   insert into public.job_identities as i (org_id, path, name, kind, audience, settings, created_by)
-  values (p_org, p_path, coalesce(p_spec ->> 'name', v_kind), v_kind, coalesce(p_spec ->> 'audience',
-    private.usual_audience(v_kind, v_settings)), v_settings, private.caller_id())
+  values (p_org, p_path, coalesce(p_spec ->> 'name', v_kind), v_kind,
+    coalesce(p_spec ->> 'audience', private.usual_audience(v_kind, v_settings)), v_settings, private.caller_id())
   on conflict (org_id, path, name) do update set kind = excluded.kind, audience = excluded.audience,
     settings = excluded.settings
   returning * into v_identity;

@@ -207,7 +207,7 @@ def moment(text: str, *, is_ahead: bool, now: datetime | None = None) -> str:
         return (here + away if is_ahead else here - away).isoformat()
     try:
         return datetime.fromisoformat(text).astimezone(UTC).isoformat()
-    except ValueError:
+    except (ValueError, OverflowError):
         raise Usage(f'"{text}" is not a time.', "Write it as 30m, 24h, 7d or 2030-01-31T08:00Z.") from None
 
 

@@ -161,10 +161,12 @@ def _positions_query(connection: AsyncConnection, table: Table) -> str:
 
 Candidates = list[tuple[Change, list[Subscription]]]
 Views = dict[tuple[int, str], RoleView]
+# What a change is to a role, by the change's `id()`.
+Rendered = dict[tuple[int, str], bytes]
 
 
 class ChangeFanout:
-    """Matches changes with subscriptions, asks PostgreSQL where it must, and sends each frame encoded once."""
+    """Matches changes with subscriptions, asks PostgreSQL where it must, and sends each change rendered once for a role."""
 
     def __init__(
         self, connection: AsyncConnection, gate: VisibilityGate, catalog: ReplicationCatalog,
@@ -183,16 +185,22 @@ class ChangeFanout:
             for change in changes
         ]
         views = await self._views(candidates)
-        viewers = list({item.identity: None for _, subscriptions in candidates for item in subscriptions})
         # A plan is valid for one role at a time.
-        viewers.sort(key=lambda viewer: viewer.role)
-        for first in range(0, len(viewers), VIEWERS_AT_ONCE):
-            few = frozenset(viewers[first : first + VIEWERS_AT_ONCE])
-            theirs = [(change, [item for item in items if item.identity in few]) for change, items in candidates]
-            await self._deliver(theirs, views)
+        viewers = sorted({item.identity for _, items in candidates for item in items}, key=lambda viewer: viewer.role)
+        turns = {viewer: at // VIEWERS_AT_ONCE for at, viewer in enumerate(viewers)}
+        parts: dict[int, Candidates] = defaultdict(list)
+        for change, items in candidates:
+            theirs: dict[int, list[Subscription]] = defaultdict(list)
+            for item in items:
+                theirs[turns[item.identity]].append(item)
+            for turn, few in theirs.items():
+                parts[turn].append((change, few))
+        data: Rendered = {}
+        for turn in sorted(parts):
+            await self._deliver(parts[turn], views, data)
 
-    async def _deliver(self, candidates: Candidates, views: Views) -> None:
-        xids = {change.begin.xid for change, subscriptions in candidates if subscriptions}
+    async def _deliver(self, candidates: Candidates, views: Views, data: Rendered) -> None:
+        xids = {change.begin.xid for change, _ in candidates}
         seen = await self._seen(candidates, views)
         if not self._gate.covers(xids):
             # Not visible to others yet: a query on its arrival would miss it, and so would the policies.
@@ -200,7 +208,7 @@ class ChangeFanout:
             seen = await self._seen(candidates, views)
         for change, subscriptions in candidates:
             allowed = [item for item in subscriptions if self._may_see(change, item, views, seen)]
-            self._send(change, allowed, views)
+            self._send(change, allowed, views, data)
 
     async def _views(self, candidates: Candidates) -> Views:
         views = {}
@@ -242,21 +250,21 @@ class ChangeFanout:
             return True  # told of the error alone
         return (item.identity, change.key) in seen.get(change.table.oid, ())
 
-    def _send(self, change: Change, allowed: list[Subscription], views: Views) -> None:
+    def _send(self, change: Change, allowed: list[Subscription], views: Views, data: Rendered) -> None:
         """One message for each member carries all of its matching ids."""
         groups: dict[Member, list[Subscription]] = defaultdict(list)
         for item in allowed:
             groups[item.member].append(item)
-        data: dict[str, bytes] = {}
         frames: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         for member, items in groups.items():
             role = items[0].identity.role  # the member may have got a newer token since it subscribed
-            if role not in data:
-                data[role] = render(change, views[change.table.oid, role], self._max_record_bytes)
+            if (id(change), role) not in data:
+                data[id(change), role] = render(change, views[change.table.oid, role], self._max_record_bytes)
+            body = data[id(change), role]
             ids = tuple(dict.fromkeys(item.id for item in items))
-            key = (member.topic, ids, data[role])
+            key = (member.topic, ids, body)
             if key not in frames:
-                payload = {"ids": list(ids), "data": orjson.Fragment(data[role])}
+                payload = {"ids": list(ids), "data": orjson.Fragment(body)}
                 frames[key] = encode(member.topic, "postgres_changes", payload)
             member.deliver(frames[key])
 

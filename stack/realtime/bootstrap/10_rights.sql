@@ -47,7 +47,7 @@ declare
   probe uuid;
   may boolean;
 begin
-  -- What is committed is nothing: no need to wait for the disk.
+  -- The commit keeps nothing, and waits for no disk.
   perform pg_catalog.set_config('synchronous_commit', 'off', true);
   begin
     perform pg_catalog.set_config('role', 'service_role', true);

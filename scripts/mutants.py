@@ -101,17 +101,24 @@ def sources(area: str) -> list[Path]:
     ]
 
 
-def apply(mutant: Mutant, tree: Path) -> None:
-    """Write the mutant into a tree: a schema's also into the migrations, since tests begin with these."""
+def apply(mutant: Mutant, tree: Path) -> bool:
+    """Write the mutant into a tree, a schema's also into the migrations that tests begin with; false where none has that text."""
     text = (tree / mutant.path).read_text()
     changed = text[: mutant.start] + mutant.new + text[mutant.start + len(mutant.old) :]
     (tree / mutant.path).write_text(changed)
-    if mutant.path.endswith(".sql"):
-        begins = max(text.rfind(mark, 0, mutant.start) for mark in ("\ncreate ", "\ndo "))
+    is_applied = not mutant.path.endswith(".sql")
+    if not is_applied:
+        begins = max(text.rfind(mark, 0, mutant.start) for mark in ("\ncreate ", "\ndo ")) + 1
         ends = text.find("\n\n", mutant.start)
-        before, after = text[begins + 1 : ends], changed[begins + 1 : ends + len(mutant.new) - len(mutant.old)]
+        if text.count("$$", 0, mutant.start) % 2:
+            # A function's body is the same everywhere; its head is not, where a migration was generated.
+            begins, ends = text.rfind("$$", 0, mutant.start) + 2, text.find("$$", mutant.start)
+        before, after = text[begins:ends], changed[begins : ends + len(mutant.new) - len(mutant.old)]
         for migration in (tree / MIGRATIONS).glob("*.sql"):
-            migration.write_text(migration.read_text().replace(before, after))
+            written = migration.read_text()
+            is_applied = is_applied or before in written
+            migration.write_text(written.replace(before, after))
+    return is_applied
 
 
 def nearest(mutant: Mutant, tests: list[str]) -> list[str]:
@@ -175,7 +182,8 @@ def end(process: int, limit: float) -> bool:
 def verdict(mutant: Mutant, tree: Path, tests: list[str], limit: float, green: dict[str, bool]) -> str:
     """Return whether the tests fail because of the mutant alone: they pass without it, which `green` remembers."""
     git("checkout", "--quiet", ".", folder=tree)
-    apply(mutant, tree)
+    if not apply(mutant, tree):
+        return "unclear"
     if end(run(tree, tests), limit):
         return "SURVIVED"
     git("checkout", "--quiet", ".", folder=tree)

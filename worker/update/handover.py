@@ -82,9 +82,11 @@ def try_out(handover: Handover) -> str:
             return f"It sent no heartbeat within {TRIAL_SECONDS:.0f} seconds."
         finally:
             _end(child)
+    if code == 0:
+        return ""
     lines = output_file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     last = lines[-1][-_LONGEST_WORDS:] if lines else "it said nothing."
-    return "" if code == 0 else f"It ended with exit code {code}: {last}"
+    return f"It ended with exit code {code}: {last}"
 
 
 def take_place(handover: Handover) -> str:

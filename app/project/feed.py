@@ -269,7 +269,6 @@ class OrgFeed:
                 with contextlib.suppress(AppError):
                     async with self._turns.take():
                         await self.load_overview(session)
-                    async with self._turns.take():
                         await self.load_facets(session)
                     if self._is_wanted("figures"):
                         await self.load_figures(session)
